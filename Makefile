@@ -1,0 +1,207 @@
+# Pierrot: build, test, install.  `make help` lists the targets.
+#
+# Everything built lies in $(BUILD); sanitizer builds are the same rules with another $(BUILD).
+# Sources are found by wildcard: a new .c, .lua or test file needs no change here.
+#   make CFLAGS=-O3        adds flags after ours         make V=1    shows the commands
+#   make test SPEC=timer   only test files with "timer" in their name
+
+BUILD   = build
+PREFIX  ?= /usr/local
+DESTDIR ?=
+LUAJIT  ?= luajit
+FUZZ_SECONDS ?= 60
+# Lazily, so that `make help` and `make clean` work where LuaJIT is still missing.
+LUA_CFLAGS ?= $(shell pkg-config --cflags luajit)
+LUA_LIBS   ?= $(shell pkg-config --libs luajit)
+
+WARNINGS = -Wall -Wextra -Wshadow -Wpedantic -Wpointer-arith -Wstrict-prototypes -Wvla
+BASE_CFLAGS = -std=c11 -O2 -g -fPIC -fvisibility=hidden -D_GNU_SOURCE $(WARNINGS)
+
+# SANITIZE=address|thread, set by the asan and tsan targets.
+# -fexceptions: LuaJIT raises errors by unwinding through C frames, and only with it does GCC run
+# ThreadSanitizer's function-exit hook there; without, its shadow stack grows with every Lua error.
+# No object-size: AddressSanitizer finds the same, says more, and writes it where spec/run looks.
+SAN_address = -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=object-size \
+              -fno-sanitize-recover=undefined
+SAN_thread  = -O1 -fno-omit-frame-pointer -fsanitize=thread -fexceptions
+SAN = $(SAN_$(SANITIZE))
+
+COMPILE = $(CC) $(BASE_CFLAGS) $(SAN) -pthread -Isrc $(CPPFLAGS) $(CFLAGS)
+LINK    = $(CC) $(SAN) -pthread $(CFLAGS) $(LDFLAGS)
+DEPS    = -MMD -MP
+
+Q = $(if $(V),,@)
+say = $(if $(V),,@printf '  %-6s %s\n' $(1) $(2);)
+
+# --- sources -----------------------------------------------------------------------------------
+CORE_SRC   := $(wildcard src/*.c)
+BORDER_SRC := $(filter-out src/lua/launcher.c,$(wildcard src/lua/*.c))
+EMBED_LUA  := $(filter-out lua/pierrot/meta.lua,$(wildcard lua/pierrot/*.lua lua/pierrot/*/*.lua))
+EMBED_DIRS := $(sort $(dir $(EMBED_LUA)))
+TEST_SRC   := $(wildcard spec/c/*_test.c)
+HELPER_SRC := $(filter-out $(TEST_SRC),$(wildcard spec/c/*.c))
+FUZZ_SRC   := $(wildcard spec/fuzz/*.c)
+
+obj = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(1))
+CORE_OBJ   = $(call obj,$(CORE_SRC))
+BORDER_OBJ = $(call obj,$(BORDER_SRC)) $(BUILD)/embedded.o
+HELPER_OBJ = $(patsubst spec/c/%.c,$(BUILD)/spec/obj/%.o,$(HELPER_SRC))
+TESTS      = $(patsubst spec/c/%.c,$(BUILD)/spec/%,$(TEST_SRC))
+FUZZERS    = $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SRC))
+
+# --- build -------------------------------------------------------------------------------------
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.PHONY: all run test check asan tsan fuzz bench install uninstall rock clean help setup \
+        module tests test-build fuzzers rock-install
+
+all: $(BUILD)/pierrot.so $(BUILD)/pierrot $(BUILD)/libpierrot.a ## build the Lua module and the launcher
+module: $(BUILD)/pierrot.so
+tests: $(TESTS)
+
+# The core must not know Lua: its objects are compiled without Lua's include path.
+$(BUILD)/obj/%.o: src/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(COMPILE) $(DEPS) -c -o $@ $<
+
+$(BUILD)/obj/lua/%.o: src/lua/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(COMPILE) $(LUA_CFLAGS) $(DEPS) -c -o $@ $<
+
+# The directories are prerequisites too: a removed Lua file changes only theirs.
+$(BUILD)/embedded.c: src/lua/embed.lua $(EMBED_LUA) $(EMBED_DIRS)
+	@mkdir -p $(@D)
+	$(call say,EMBED,$@)$(LUAJIT) src/lua/embed.lua $@ lua/ $(EMBED_LUA)
+
+$(BUILD)/embedded.o: $(BUILD)/embedded.c
+	$(call say,CC,$<)$(COMPILE) $(DEPS) -c -o $@ $<
+
+$(BUILD)/libpierrot.a: $(CORE_OBJ)
+	@mkdir -p $(@D)
+	$(call say,AR,$@)rm -f $@ && $(AR) rcs $@ $^
+
+# The module takes Lua's API from the program that loads it, and so links no libluajit. It stays
+# mapped after lua_close (nodelete), for its threads may be the last to leave it.
+$(BUILD)/pierrot.so: $(CORE_OBJ) $(BORDER_OBJ) src/lua/module.map
+	$(call say,LINK,$@)$(LINK) -shared -Wl,-z,nodelete -Wl,--version-script=src/lua/module.map \
+	  -o $@ $(filter %.o,$^) $(LDLIBS) -lm
+
+$(BUILD)/pierrot: $(CORE_OBJ) $(BORDER_OBJ) $(BUILD)/obj/lua/launcher.o
+	$(call say,LINK,$@)$(LINK) -o $@ $^ $(LDLIBS) $(LUA_LIBS) -lm
+
+# --- tests -------------------------------------------------------------------------------------
+$(BUILD)/spec/obj/%.o: spec/c/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(COMPILE) $(DEPS) -c -o $@ $<
+
+$(TESTS): $(BUILD)/spec/%: $(BUILD)/spec/obj/%.o $(HELPER_OBJ) $(BUILD)/libpierrot.a
+	$(call say,LINK,$@)$(LINK) -o $@ $^ $(LDLIBS) -lcmocka -lm
+
+# Stands in for `luajit` in sanitizer builds; spec/run says why.
+$(BUILD)/luajit-host: spec/support/luajit_host.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(COMPILE) $(LUA_CFLAGS) $(DEPS) -o $@ $< $(LDFLAGS) $(LDLIBS) $(LUA_LIBS) -lm
+
+.SECONDARY:
+-include $(wildcard $(BUILD)/*.d $(BUILD)/obj/*.d $(BUILD)/obj/*/*.d $(BUILD)/spec/obj/*.d)
+
+# The targets below first see that the tools are there, then build in a make of their own, which
+# finds what was installed. It uses all cores unless -j says how many.
+SUBMAKE = +$(Q)$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+
+setup: ## install the packages that are missing (Debian), or name them
+	@.ci/setup run test
+
+run: ## build, then count words with the example: make run FILES="a.txt b.txt"
+	@.ci/setup run
+	$(SUBMAKE) all
+	$(Q)$(BUILD)/pierrot run examples/wordcount.lua $(FILES)
+
+test: ## build and run all C tests and specs; SPEC=part-of-a-name picks
+	@.ci/setup run test
+	$(SUBMAKE) test-build
+	@spec/run --build "$(BUILD)" $(SPEC)
+
+asan: ## the same tests under AddressSanitizer and UBSan, in build/asan
+	@.ci/setup run test
+	$(SUBMAKE) test-build BUILD="$(BUILD)/asan" SANITIZE=address
+	@spec/run --build "$(BUILD)/asan" --sanitizer address $(SPEC)
+
+tsan: ## the same tests under ThreadSanitizer, in build/tsan
+	@.ci/setup run test
+	$(SUBMAKE) test-build BUILD="$(BUILD)/tsan" SANITIZE=thread
+	@spec/run --build "$(BUILD)/tsan" --sanitizer thread $(SPEC)
+
+test-build: all tests $(if $(SANITIZE),$(BUILD)/luajit-host)
+
+check: ## luacheck, cppcheck, layout rules, SPIN models
+	@.ci/setup run test
+	$(SUBMAKE) module
+	@spec/check "$(BUILD)"
+
+bench: ## run the benchmarks: make bench BENCH="ping spawn"
+	@.ci/setup run bench
+	$(SUBMAKE) all
+	$(Q)$(BUILD)/pierrot bench $(BENCH)
+
+# A fuzz target is a libFuzzer program; it sees the whole runtime, the Lua border included.
+fuzz: ## run each spec/fuzz/*.c for FUZZ_SECONDS (60)
+ifeq ($(FUZZ_SRC),)
+	@echo 'no fuzz targets: spec/fuzz/ holds no .c file'
+else
+	@.ci/setup run fuzz
+	$(SUBMAKE) fuzzers
+	$(Q)for fuzzer in $(FUZZERS); do \
+	  name=$${fuzzer##*/}; seeds=spec/fuzz/corpus/$$name; corpus=$(BUILD)/fuzz/corpus/$$name; \
+	  mkdir -p $$corpus; [ -d $$seeds ] || seeds=; \
+	  echo "== $$name"; \
+	  $$fuzzer -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
+	    -artifact_prefix=$(BUILD)/fuzz/$$name- $$corpus $$seeds || exit 1; \
+	done
+endif
+
+fuzzers: $(FUZZERS)
+$(FUZZERS): $(BUILD)/fuzz/%: spec/fuzz/%.c $(CORE_SRC) $(BORDER_SRC) $(BUILD)/embedded.c $(wildcard src/*.h src/*/*.h)
+	@mkdir -p $(@D)
+	$(call say,FUZZ,$<)clang $(BASE_CFLAGS) -O1 -fsanitize=fuzzer,address,undefined -pthread -Isrc \
+	  $(LUA_CFLAGS) $(CPPFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) $(LDFLAGS) $(LDLIBS) $(LUA_LIBS) -lm
+
+# --- install -----------------------------------------------------------------------------------
+D = $(DESTDIR)$(PREFIX)
+DOCS := $(wildcard README.md CHANGELOG.md LICENSE docs/*.md)
+EXAMPLES := $(shell find examples -type f 2>/dev/null)
+
+install: all ## install below PREFIX (/usr/local), with DESTDIR in front
+	install -D -m 755 $(BUILD)/pierrot "$(D)/bin/pierrot"
+	install -D -m 644 $(BUILD)/pierrot.so "$(D)/lib/lua/5.1/pierrot.so"
+	install -D -m 644 lua/pierrot/meta.lua "$(D)/share/lua/5.1/pierrot/meta.lua"
+	install -D -m 644 src/pierrot.h "$(D)/include/pierrot.h"
+	$(Q)for f in $(DOCS); do install -D -m 644 $$f "$(D)/share/doc/pierrot/$${f#docs/}" || exit 1; done
+	$(Q)for f in $(EXAMPLES); do install -D -m 644 $$f "$(D)/share/pierrot/$$f" || exit 1; done
+
+# Only what install put there: files by name, and our own directories once they are empty.
+uninstall: ## remove what install put there
+	rm -f "$(D)/bin/pierrot" "$(D)/lib/lua/5.1/pierrot.so" "$(D)/include/pierrot.h"
+	rm -f "$(D)/share/lua/5.1/pierrot/meta.lua"
+	$(Q)for f in $(DOCS); do rm -f "$(D)/share/doc/pierrot/$${f#docs/}"; done
+	$(Q)for f in $(EXAMPLES); do rm -f "$(D)/share/pierrot/$$f"; done
+	$(Q)for d in share/lua/5.1/pierrot share/doc/pierrot share/pierrot; do \
+	  [ ! -d "$(D)/$$d" ] || find "$(D)/$$d" -depth -type d -empty -delete; done
+
+# The rock goes into ROCK_TREE. LuaRocks calls back into `module` and `rock-install`.
+ROCK_TREE ?= $(BUILD)/rock
+rock: ## build and install the rock from this tree into ROCK_TREE (build/rock)
+	@.ci/setup run rock
+	+$(Q)LUAROCKS_CONFIG=rockspec/luarocks-config.lua \
+	LUAJIT_BIN="$$(command -v $(LUAJIT))" LUAJIT_INCDIR="$$(pkg-config --variable=includedir luajit)" \
+	luarocks --tree="$(ROCK_TREE)" make --deps-mode=none rockspec/pierrot-dev-1.rockspec
+
+rock-install:
+	install -D -m 755 $(BUILD)/pierrot.so "$(LIBDIR)/pierrot.so"
+	install -D -m 644 lua/pierrot/meta.lua "$(LUADIR)/pierrot/meta.lua"
+
+clean: ## remove everything built
+	rm -rf $(BUILD)
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))

@@ -1,0 +1,116 @@
+-- The `pierrot` command. `main` gets what the launcher alone can do (catch_signals) and the arguments, and
+-- returns the exit status: 0, 1 a failure, 2 wrong usage.
+
+local pierrot = require "pierrot"
+local ok, argparse = pcall(require, "argparse")
+
+local levels = { "debug", "info", "warn", "error", "none" }
+
+local function complain(fmt, ...)
+  io.stderr:write("pierrot: ", fmt:format(...), "\n")
+end
+
+local function whole_number(least)
+  return function(text)
+    local n = tonumber(text)
+    if n and n % 1 == 0 and n >= least and n <= 1e9 then
+      return n
+    end
+    return nil, ("'%s' is not a whole number of %d or more"):format(text, least)
+  end
+end
+
+local function runtime_options(command)
+  command:option("--workers", "worker threads (default: one a core, at least 2)"):convert(whole_number(1))
+  command:option("--throughput", "messages an actor handles before the next one's turn"):default("32")
+    :convert(whole_number(1))
+  command:option("--log", "lowest level that is logged"):choices(levels):default("info")
+end
+
+local function make_parser()
+  local parser = argparse("pierrot", "Runs actors written in Lua."):require_command(true):command_target("command")
+  local run = parser:command("run", "run a script as the first actor")
+  run:argument("file", "the script"):argname("FILE")
+  run:argument("args", "what the script finds in arg"):args("*"):argname("ARG")
+  runtime_options(run)
+  local bench = parser:command("bench", "run the benchmarks")
+  bench:argument("names", "which; default: all"):args("*"):argname("NAME")
+  bench:flag("--peers", "beside it, the same work in Erlang, where that is installed")
+  bench:option("--json", "write the figures to a file"):argname("FILE")
+  bench:option("--runs", "how often each"):default("5"):convert(whole_number(1))
+  bench:option("--dir", "where the benchmarks are"):argname("DIR")
+  runtime_options(bench)
+  parser:command("version", "print the version")
+  return parser
+end
+
+local commands = {}
+
+function commands.version()
+  print(("pierrot %s (%s)"):format(pierrot.version, jit.version))
+  return 0
+end
+
+function commands.run(options, catch_signals)
+  local chunk, problem = loadfile(options.file)
+  if not chunk then
+    complain("%s", problem)
+    return 1
+  end
+  -- A script's modules are looked for beside it, too.
+  local dir = options.file:match "^(.*/)[^/]*$" or ""
+  package.path = ("%s?.lua;%s?/init.lua;%s"):format(dir, dir, package.path)
+  local started, reason = pierrot.start { workers = options.workers, throughput = options.throughput, log = options.log }
+  if not started then
+    complain("cannot start: %s", reason)
+    return 1
+  end
+  local ran, failed = pierrot._run_script(options.file, catch_signals, unpack(options.args))
+  if not ran then
+    complain("cannot run %s: %s", options.file, failed)
+    return 1
+  end
+  -- All of this process's actors end now, in order; the report on one that does not is in the log.
+  local status = failed() and 1 or 0
+  if not pierrot.shutdown(5) then
+    return 1
+  end
+  return status
+end
+
+function commands.bench(options)
+  return require("pierrot.bench").main(options) or 0
+end
+
+return function(catch_signals, _, ...)
+  if not ok then
+    complain("the Lua module argparse is missing (Debian: lua-argparse, LuaRocks: argparse)")
+    return 1
+  end
+  local parser = make_parser()
+  local argv = { ... }
+  -- What comes after the script is the script's own, options too.
+  if argv[1] == "run" then
+    local at = 2
+    while argv[at] and argv[at]:sub(1, 1) == "-" and argv[at] ~= "--" and argv[at] ~= "-" do
+      at = at + ((argv[at]:find("=", 1, true) or argv[at] == "-h" or argv[at] == "--help") and 1 or 2)
+    end
+    if argv[at] == "--" then
+      at = at + 1
+    end
+    if argv[at] then
+      local own = { unpack(argv, at + 1) }
+      local head = { unpack(argv, 1, at) }
+      argv = head
+      argv.own = own
+    end
+  end
+  local own = argv.own
+  local parsed, options = parser:pparse(argv)
+  if not parsed then
+    complain("%s (pierrot --help says how)", options)
+    return 2
+  end
+  options.args = own or options.args or {}
+  return commands[options.command](options, catch_signals)
+end

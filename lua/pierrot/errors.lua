@@ -1,0 +1,82 @@
+-- Error objects: what a failed ask raises, what `stop` gets as its reason after a failure, what deferred:fail
+-- sends. Fields: kind, message, traceback, cause, ref. Any of them may be nil but kind and message.
+
+local errors = {}
+
+local Error = { __name = "pierrot.error" }
+Error.__index = Error
+errors.Error = Error
+
+function Error:__tostring()
+  local text = self.message or self.kind
+  if self.traceback then
+    text = text .. "\n" .. self.traceback
+  end
+  return text
+end
+
+function errors.new(kind, message, traceback, cause)
+  if cause == nil then
+    cause = message
+  end
+  return setmetatable({ kind = kind, message = message, traceback = traceback, cause = cause }, Error)
+end
+
+-- An error value in words.
+local function text_of(err)
+  if type(err) == "string" then
+    return err
+  elseif type(err) == "table" then
+    local mt = getmetatable(err)
+    if getmetatable(err) == Error then
+      return err.message
+    elseif type(mt) == "table" and mt.__tostring then
+      local ok, text = pcall(tostring, err)
+      return ok and text or "(an error object whose __tostring failed)"
+    elseif type(err.message) == "string" then
+      return err.message
+    end
+    local parts = {}
+    for k, v in next, err do
+      if #parts == 6 then
+        parts[7] = "..."
+        break
+      end
+      parts[#parts + 1] = ("%s = %s"):format(tostring(k), type(v) == "string" and ("%q"):format(v) or tostring(v))
+    end
+    return "(error object) { " .. table.concat(parts, ", ") .. " }"
+  end
+  return "(error object) " .. tostring(err)
+end
+
+-- For C, and deferred:fail: an error value as the four values that travel.
+function errors.failure(err, traceback)
+  if traceback then
+    traceback = traceback:gsub("\n?[^\n]*%[C%]: at 0x%x+$", "")
+  end
+  return "failed", text_of(err), traceback, err
+end
+
+-- Raises what a failed ask reports: core's kind, message, traceback and cause.
+function errors.raise_ask(ref, within, kind, message, traceback, cause)
+  local who = tostring(ref)
+  if type(ref) == "string" then
+    who = ("actor %q"):format(ref)
+  end
+  local err
+  if kind == "failed" then
+    err = errors.new(kind, ("ask: %s failed: %s"):format(who, message or "?"), traceback, cause == nil and message or cause)
+  elseif kind == "timeout" then
+    local limit = within and (" within %g s"):format(within) or " in time"
+    err = errors.new(kind, ("ask: no reply from %s%s"):format(who, limit))
+  else
+    err = errors.new(kind or "failed", ("ask: %s: %s"):format(who, message or kind or "not enough memory for the reply"))
+  end
+  err.ref = ref
+  if kind ~= "failed" then
+    err.cause = nil
+  end
+  error(err, 0)
+end
+
+return errors

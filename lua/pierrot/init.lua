@@ -1,0 +1,378 @@
+-- The module as scripts see it: `require "pierrot"`, in a worker's state and in a plain program's.
+--
+-- `core` holds the C functions of this state (src/lua/*.c). What is here is thin: it checks arguments, turns
+-- failed asks into errors, and carries behaviours. Misuse raises at the caller's line, which is why wrappers
+-- make no tail calls into core: C counts the levels.
+
+local core = ...
+
+local transport = require "pierrot.transport"
+local values = require "pierrot.values"
+local errors = require "pierrot.errors"
+
+local pierrot = { version = core.version }
+local inside = core.inside
+local unpack, select, type, error = unpack, select, type, error
+
+local function misuse(level, fmt, ...)
+  error(fmt:format(...), level + 1)
+end
+
+-- Refs and messages --------------------------------------------------------------------------------------------
+
+local function finish(ref, within, ok, ...)
+  if ok then
+    return ...
+  end
+  errors.raise_ask(ref, within, ...)
+end
+
+function pierrot.ask(ref, ...)
+  return finish(ref, nil, core.ask(ref, ...))
+end
+
+function pierrot.ask_within(ref, seconds, ...)
+  return finish(ref, seconds, core.ask_within(ref, seconds, ...))
+end
+
+for _, name in ipairs { "tell", "drain", "kill", "is_alive", "info", "self", "sender", "parent", "children",
+                        "forward", "sleep", "yield", "send_after", "send_every", "now", "register", "unregister",
+                        "whereis", "stats" } do
+  pierrot[name] = core[name]
+end
+
+core.ref_methods {
+  tell = core.tell, ask = pierrot.ask, ask_within = pierrot.ask_within, stop = core.stop, drain = core.drain,
+  kill = core.kill, is_alive = core.is_alive, info = core.info,
+}
+
+-- pierrot.stop(ref [, reason]); inside an actor also pierrot.stop([reason]), which ends that actor. A string is a
+-- reason inside and a registered name outside.
+function pierrot.stop(...)
+  local first = ...
+  if type(first) == "userdata" or (not inside and select("#", ...) > 0) then
+    local ok, reason = core.stop(...)
+    return ok, reason
+  end
+  if not inside then
+    misuse(2, "stop: a ref or a registered name expected")
+  end
+  local ok = core.stop_self(first)
+  return ok
+end
+
+local Deferred = { __name = "pierrot.deferred" }
+Deferred.__index = Deferred
+
+function Deferred:reply(...)
+  if not self.number then
+    return nil, "answered"
+  end
+  core.reply(self.asker, self.number, ...)
+  self.number = false
+  return true
+end
+
+function Deferred:fail(err)
+  if not self.number then
+    return nil, "answered"
+  end
+  local kind, message, traceback, cause = errors.failure(err, nil)
+  core.fail(self.asker, self.number, kind, message, traceback, cause)
+  self.number = false
+  return true
+end
+
+function pierrot.defer()
+  local asker, number = core.defer()
+  if not asker then
+    misuse(2, "defer: the message in hand is no ask, or is answered already")
+  end
+  return setmetatable({ asker = asker, number = number }, Deferred)
+end
+
+local function received(due, match, found, ...)
+  if found == true then
+    return ...
+  end
+  local tested = ...
+  if not core.await(due, tested) then
+    return
+  end
+  return received(due, match, core.take(match, tested))
+end
+
+function pierrot.receive(seconds, match)
+  if seconds ~= nil and (type(seconds) ~= "number" or not (seconds >= 0)) then
+    misuse(2, "receive: a number of seconds, 0 or more, or nil expected, got %s", tostring(seconds))
+  end
+  if match ~= nil and type(match) ~= "function" then
+    misuse(2, "receive: a match function or nil expected, got %s", type(match))
+  end
+  return received(seconds and core.now() + seconds, match, core.take(match, 0))
+end
+
+-- Spawning -----------------------------------------------------------------------------------------------------
+
+local restarts = { transient = 0, permanent = 1, temporary = 2 }
+local later = { mailbox = true, dispatcher = true, shutdown = true, reentrant = true, timeslice = true, link = true,
+                monitor = true }
+
+-- behaviour -> { handle, watch }; a behaviour is packed once while what it reads stays the same
+local carried = setmetatable({}, { __mode = "k" })
+local modules = {}
+
+local function is_ref(value)
+  return values.is_ref(value)
+end
+
+local function name_of(behaviour)
+  local fn = behaviour
+  if type(behaviour) == "table" then
+    if behaviour.name then
+      return behaviour.name
+    end
+    fn = behaviour.receive or behaviour.start
+    if not fn and behaviour.on then
+      fn = select(2, next(behaviour.on))
+    end
+    fn = fn or behaviour.stop
+    if not fn then
+      return "empty"
+    end
+  end
+  local info = debug.getinfo(fn, "S")
+  return ("%s:%d"):format(info.short_src, info.linedefined)
+end
+
+-- The handle of a behaviour for core.spawn, or nil and what is wrong with it.
+local function carry(behaviour)
+  if type(behaviour) == "string" then
+    local handle = modules[behaviour]
+    if not handle then
+      handle = core.intern(transport.module(behaviour), behaviour)
+      modules[behaviour] = handle
+    end
+    return handle
+  end
+  local entry = carried[behaviour]
+  if entry and not (entry.watch and transport.changed(entry.watch)) then
+    return entry.handle
+  end
+  local bytes, watch = transport.pack(behaviour, { is_ref = is_ref })
+  if not bytes then
+    return nil, watch
+  end
+  local handle = core.intern(bytes, name_of(behaviour))
+  carried[behaviour] = { handle = handle, watch = watch }
+  return handle
+end
+
+local function check_options(options)
+  for key in pairs(options) do
+    if type(key) == "string" and key ~= "name" and key ~= "restart" and key ~= "worker" then
+      if later[key] then
+        misuse(3, "spawn: the option '%s' is not in this version of pierrot", key)
+      end
+      misuse(3, "spawn: unknown option '%s' (there are name, restart, worker)", key)
+    end
+  end
+  local name, restart, worker = options.name, options.restart, options.worker
+  if name ~= nil and (type(name) ~= "string" or #name < 1 or #name > 255) then
+    misuse(3, "spawn: name: a string of 1 to 255 bytes expected, got %s", type(name))
+  end
+  if restart ~= nil and not restarts[restart] then
+    misuse(3, 'spawn: restart: "transient", "permanent" or "temporary" expected, got %s', tostring(restart))
+  end
+  if worker == nil then
+    worker = 0
+  elseif worker == "here" then
+    worker = 2 ^ 32 - 1
+  elseif type(worker) ~= "number" or worker < 1 or worker % 1 ~= 0 or worker > 65000 then
+    misuse(3, 'spawn: worker: "here" or an index from 1 expected, got %s', tostring(worker))
+  end
+  return name, restarts[restart or "transient"], worker
+end
+
+local function highest(options)
+  local n = 0
+  for key in pairs(options) do
+    if type(key) == "number" and key > n then
+      n = key
+    end
+  end
+  return n
+end
+
+function pierrot.spawn(behaviour, ...)
+  local entry = carried[behaviour]
+  if entry and not entry.watch then
+    local ref, reason, holder = core.spawn(entry.handle, nil, 0, 0, false, ...)
+    return ref, reason, holder
+  end
+  if type(behaviour) == "table" and behaviour[1] ~= nil then
+    local name, restart, worker = check_options(behaviour)
+    local handle, problem = carry(behaviour[1])
+    if not handle then
+      misuse(2, "spawn: %s", problem)
+    end
+    local ref, reason, holder = core.spawn(handle, name, restart, worker, false,
+                                           unpack(behaviour, 2, highest(behaviour)))
+    return ref, reason, holder
+  end
+  if behaviour == nil then
+    misuse(2, "spawn: a behaviour (a function, a table or a module's name) expected, got nil")
+  end
+  local handle, problem = carry(behaviour)
+  if not handle then
+    misuse(2, "spawn: %s", problem)
+  end
+  local ref, reason, holder = core.spawn(handle, nil, 0, 0, false, ...)
+  return ref, reason, holder
+end
+
+-- What a worker runs: the other end of `carry`. A script's "behaviour" is its path.
+local script_mark = "\0script\0"
+
+local function run_script(path)
+  return function(self, ...)
+    local chunk, problem = loadfile(path)
+    if not chunk then
+      error(problem, 0)
+    end
+    local env = setmetatable({ arg = { [0] = path, ... } }, { __index = _G })
+    env._G = env
+    setfenv(chunk, env)
+    local result = chunk(...)
+    if type(result) ~= "function" and type(result) ~= "table" then
+      return
+    end
+    local ok, message = transport.check(result)
+    if not ok then
+      error(("%s returns what is no behaviour: %s"):format(path, message), 0)
+    end
+    core.become_script(result)
+    if type(result) == "table" and result.start then
+      result.start(self, ...)
+    end
+  end
+end
+
+core.hook("load", function(bytes)
+  if bytes:sub(1, #script_mark) == script_mark then
+    return { start = run_script(bytes:sub(#script_mark + 1)) }
+  end
+  return transport.unpack(bytes, _G)
+end)
+
+core.hook("explain", values.explain)
+core.hook("failure", errors.failure)
+core.hook("reason", function(is_error, ...)
+  if is_error then
+    return errors.new(...)
+  end
+  return (...)
+end)
+core.metatables { Deferred, errors.Error }
+
+-- The log ------------------------------------------------------------------------------------------------------
+
+local levels = { debug = 0, info = 1, warn = 2, error = 3, none = 4 }
+pierrot.log = {}
+for name, level in pairs(levels) do
+  if name ~= "none" then
+    pierrot.log[name] = function(fmt, ...)
+      if core.log_on(level) then
+        local text = tostring(fmt)
+        if select("#", ...) > 0 then
+          local ok, formatted = pcall(string.format, fmt, ...)
+          if not ok then
+            misuse(2, "log.%s: %s", name, formatted)
+          end
+          text = formatted
+        end
+        core.log(level, text)
+      end
+    end
+  end
+end
+pierrot.log.level = core.log_level
+
+-- Starting and ending ------------------------------------------------------------------------------------------
+
+if inside then
+  require("pierrot.inside")(core, transport)
+
+  function pierrot.start()
+    misuse(2, "start: pierrot is running: this is one of its actors")
+  end
+
+  -- Returns at once: this actor, too, is asked to end after the message in hand.
+  function pierrot.shutdown()
+    return core.stop_all()
+  end
+
+  return pierrot
+end
+
+local function number_option(options, name, default, least, most, whole)
+  local value = options[name]
+  if value == nil then
+    return default
+  end
+  if type(value) ~= "number" or not (value >= least and value <= most) or (whole and value % 1 ~= 0) then
+    misuse(3, "start: %s: a%s number from %g to %g expected, got %s", name, whole and " whole" or "", least, most,
+           tostring(value))
+  end
+  return value
+end
+
+local start_options = { workers = true, throughput = true, ask_timeout = true, log = true, spin = true }
+local start_later = { dispatchers = true, memory_limit = true, seed = true, control = true }
+
+function pierrot.start(options)
+  options = options or {}
+  if type(options) ~= "table" then
+    misuse(2, "start: a table of options expected, got %s", type(options))
+  end
+  for key in pairs(options) do
+    if start_later[key] then
+      misuse(2, "start: the option '%s' is not in this version of pierrot", key)
+    elseif not start_options[key] then
+      misuse(2, "start: unknown option '%s' (there are workers, throughput, ask_timeout, log, spin)", tostring(key))
+    end
+  end
+  local level = levels[options.log or "info"]
+  if not level then
+    misuse(2, 'start: log: "debug", "info", "warn", "error" or "none" expected, got %s', tostring(options.log))
+  end
+  local workers = number_option(options, "workers", nil, 1, 1024, true)
+  local throughput = number_option(options, "throughput", 32, 1, 1e9, true)
+  local ask_timeout = number_option(options, "ask_timeout", 5, 0, 1e9)
+  local spin = number_option(options, "spin", nil, 0, 1e9, true)
+  carried = setmetatable({}, { __mode = "k" })   -- handles belong to one runtime
+  modules = {}
+  local ok, reason = core.start(workers, throughput, ask_timeout, level, spin)
+  return ok, reason
+end
+
+function pierrot.shutdown(seconds)
+  local ok, reason = core.shutdown(seconds == nil and 5 or seconds)
+  return ok, reason
+end
+
+-- For the command: runs a script as the first actor; see cli.lua.
+function pierrot._run_script(path, catch_signals, ...)
+  local handle = core.intern(script_mark .. path, path)
+  local ref, reason = core.spawn(handle, nil, restarts.temporary, 0, true, ...)
+  if not ref then
+    return nil, reason
+  end
+  catch_signals()
+  core.wait_quiet()
+  local failed = core.script_failed
+  core.stop_all()
+  return true, failed
+end
+
+return pierrot

@@ -1,0 +1,105 @@
+--- pierrot.bench: the figures it makes of runs, and the benchmarks themselves, in small.
+
+local bench = require "pierrot.bench"
+local cjson = require "cjson"
+
+local pierrot_bin = os.getenv("PIERROT_BIN") or "build/pierrot"
+
+local function sh(command)
+  local pipe = assert(io.popen(command))
+  local out = pipe:read("*a")
+  pipe:close()
+  return out
+end
+
+--- Calls `bench.main` and catches what it prints: status, standard output.
+local function main(options)
+  local lines, print_before = {}, print
+  _G.print = function(line) lines[#lines + 1] = line end
+  local ok, status = pcall(bench.main, options)
+  _G.print = print_before
+  assert(ok, status)
+  return status, table.concat(lines, "\n") .. "\n"
+end
+
+describe("pierrot.bench", function()
+  local dir
+
+  setup(function()
+    dir = sh("mktemp -d"):match("[^\n]+")
+    sh(("cp -r bench/* '%s'"):format(dir))
+    local file = assert(io.open(dir .. "/params.lua", "w"))
+    file:write [[
+      return {
+        { name = "pingpong", op = "message", parameters = { round_trips = 2000 } },
+        { name = "ring", op = "message", parameters = { actors = 10, hops = 3001 } },
+        { name = "count", op = "message", parameters = { messages = 1500, rounds = 2 } },
+      }]]
+    file:close()
+  end)
+
+  teardown(function()
+    sh(("rm -rf '%s'"):format(dir))
+  end)
+
+  it("takes the median and the extremes", function()
+    local odd = bench.summary_of { 5, 1, 3 }
+    assert.same({ 3, 1, 5 }, { odd.median, odd.min, odd.max })
+    assert.same({ 5, 1, 3 }, odd.runs)
+    assert.equal(2.5, bench.summary_of { 4, 1, 2, 3 }.median)
+  end)
+
+  it("runs every benchmark and prints a row for each", function()
+    local status, out = main { dir = dir, runs = 1, pierrot = pierrot_bin }
+    assert.equal(0, status)
+    for _, name in ipairs { "pingpong", "ring", "count" } do
+      assert.truthy(out:match("\n" .. name .. " +[%d.]+ +%d+ +[%d.]+%-[%d.]+\n"), out)
+    end
+  end)
+
+  it("runs the named ones only, and writes JSON", function()
+    local json = dir .. "/out.json"
+    local status, out =
+      main { dir = dir, runs = 3, pierrot = pierrot_bin, names = { "ring" }, json = json }
+    assert.equal(0, status)
+    assert.falsy(out:find("pingpong"))
+    local file = assert(io.open(json))
+    local report = cjson.decode(file:read("*a"))
+    file:close()
+    assert.equal(1, #report.benchmarks)
+    local ring = report.benchmarks[1]
+    assert.same({ "ring", 3001, 3 },
+      { ring.name, ring.sides.pierrot.ops_per_run, #ring.sides.pierrot.ns_per_op_runs })
+  end)
+
+  it("runs Erlang beside it, or says that it is not there", function()
+    local status, out = main { dir = dir, runs = 1, pierrot = pierrot_bin, peers = true }
+    assert.equal(0, status)
+    if sh("command -v erlc") == "" then
+      assert.truthy(out:find("erlang +left out: not installed"), out)
+    else
+      assert.truthy(out:match("\ncount .- [%d.]+x\n"), out)
+    end
+  end)
+
+  it("fails when a side did something else", function()
+    local file = assert(io.open(dir .. "/erlang/ring.erl", "w"))
+    file:write "-module(ring).\n-export([run/1]).\nrun(_) -> {1, 1, 1}.\n"
+    file:close()
+    if sh("command -v erlc") == "" then return pending("needs Erlang") end
+    assert.equal(1, (main { dir = dir, runs = 1, pierrot = pierrot_bin, peers = true,
+                            names = { "ring" } }))
+  end)
+
+  it("fails when a benchmark fails", function()
+    local file = assert(io.open(dir .. "/count.lua", "w"))
+    file:write "return { run = function() error('not done to the last message') end }"
+    file:close()
+    assert.equal(1, (main { dir = dir, runs = 1, pierrot = pierrot_bin, names = { "count" } }))
+  end)
+
+  it("calls an unknown name wrong usage", function()
+    assert.equal(2, (main { dir = dir, pierrot = pierrot_bin, names = { "frobnicate" } }))
+    assert.equal(2, (main { dir = dir .. "/nowhere", pierrot = pierrot_bin }))
+  end)
+end)

@@ -1,0 +1,53 @@
+--- examples/fleet.lua in small: 2,000 devices, a short reporting period, many malformed readings.
+-- What it prints must add up. PIERROT_BIN names the command to test; default build/pierrot.
+
+local pierrot_bin = os.getenv("PIERROT_BIN") or "build/pierrot"
+
+local function run(arguments)
+  local pipe = assert(io.popen(("timeout --foreground 120 '%s' run examples/fleet.lua %s 2>&1; echo status $?")
+    :format(pierrot_bin, arguments)))
+  local out, status = pipe:read("*a"):match("^(.*)status (%d+)\n$")
+  pipe:close()
+  return out, tonumber(status)
+end
+
+local function field(report, name)
+  return tonumber(report:match("\n" .. name .. " +(%d+)"))
+end
+
+describe("examples/fleet.lua", function()
+  it("restarts a device for each of its malformed readings, and adds up", function()
+    local report, status = run("2000 3 0.5 100")
+    assert.equal(0, status, report)
+    assert.equal(2000, field(report, "devices"))
+    assert.equal(2000 * 6, field(report, "reports due"))
+    -- one in a hundred: that many, give or take
+    assert.is_true(field(report, "malformed") > 60 and field(report, "malformed") < 240)
+    assert.equal(field(report, "malformed"), field(report, "restarts"))
+    assert.equal(0, field(report, "misplaced"))
+    assert.is_true(field(report, "alerts") > 0)
+    assert.equal(field(report, "reports due") + field(report, "alerts") + field(report, "malformed"),
+      field(report, "messages"))
+  end)
+
+  it("gives the same on every run", function()
+    local function counts()
+      local report = run("500 1 0.25 50")
+      return { field(report, "alerts"), field(report, "malformed"), field(report, "restarts") }
+    end
+    assert.same(counts(), counts())
+  end)
+
+  it("prints the throughput of every second", function()
+    local report = run("100 2 1 1000000")
+    local _, lines = report:gsub(" s +%d+ messages/s", "")
+    assert.equal(2, lines)
+    assert.equal(0, field(report, "restarts"))
+  end)
+
+  it("explains wrong arguments", function()
+    local report, status = run("many")
+    assert.equal(1, status)
+    assert.truthy(report:find("usage: pierrot run examples/fleet.lua", 1, true))
+  end)
+end)

@@ -1,0 +1,2 @@
+-- The `busted` command for spec/run, which chooses the interpreter itself.
+require "busted.runner" { standalone = false }

@@ -1,0 +1,101 @@
+/* See behaviour.h. */
+#include "behaviour.h"
+
+#include "alloc.h"
+
+#include <string.h>
+
+int pr_behaviours_init(pr_behaviours *t)
+{
+    memset(t, 0, sizeof *t);
+    return pthread_mutex_init(&t->lock, NULL);
+}
+
+void pr_behaviours_destroy(pr_behaviours *t)
+{
+    for (int i = 0; i < 256; i++)
+        for (pr_behaviour *b = t->bucket[i], *next; b; b = next) {
+            next = b->next;
+            pr_free(b);
+        }
+    pr_free(t->free);
+    pthread_mutex_destroy(&t->lock);
+}
+
+/* FNV-1a (Fowler, Noll, Vo), 64 bits. */
+static uint64_t hash_of(const uint8_t *bytes, size_t size)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < size; i++)
+        h = (h ^ bytes[i]) * UINT64_C(1099511628211);
+    return h;
+}
+
+/* With the lock held. A count that has reached 0 belongs to a dropper that waits for the lock. */
+static int revive(pr_behaviour *b)
+{
+    uint32_t n = atomic_load_explicit(&b->references, memory_order_relaxed);
+    while (n > 0)
+        if (atomic_compare_exchange_weak_explicit(&b->references, &n, n + 1, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return 1;
+    return 0;
+}
+
+pr_behaviour *pr_behaviour_intern(pr_behaviours *t, const void *bytes, size_t size, const char *name)
+{
+    uint64_t hash = hash_of(bytes, size);
+    pr_behaviour **bucket = &t->bucket[hash & 255];
+    pthread_mutex_lock(&t->lock);
+    pr_behaviour *b = *bucket;
+    while (b && !(b->hash == hash && b->size == size && memcmp(b->bytes, bytes, size) == 0 &&
+                  strcmp(b->name, name) == 0 && revive(b)))
+        b = b->next;
+    if (!b) {
+        size_t name_size = strlen(name) + 1;
+        b = pr_alloc(sizeof *b + size + name_size);
+        if (b) {
+            memset(b, 0, sizeof *b);
+            atomic_store_explicit(&b->references, 1, memory_order_relaxed);
+            b->index = t->free_count > 0 ? t->free[--t->free_count] : t->next_index++;
+            b->generation = ++t->generation;
+            b->hash = hash;
+            b->size = size;
+            memcpy(b->bytes, bytes, size);
+            b->name = memcpy(b->bytes + size, name, name_size);
+            b->next = *bucket;
+            *bucket = b;
+        }
+    }
+    pthread_mutex_unlock(&t->lock);
+    return b;
+}
+
+void pr_behaviour_hold(pr_behaviour *b)
+{
+    atomic_fetch_add_explicit(&b->references, 1, memory_order_relaxed);
+}
+
+void pr_behaviour_drop(pr_behaviours *t, pr_behaviour *b)
+{
+    /* acq_rel: what other holders did with it happened before it goes */
+    if (atomic_fetch_sub_explicit(&b->references, 1, memory_order_acq_rel) != 1)
+        return;
+    pthread_mutex_lock(&t->lock);
+    pr_behaviour **at = &t->bucket[b->hash & 255];
+    while (*at != b)
+        at = &(*at)->next;
+    *at = b->next;
+    if (t->free_count == t->free_capacity) {
+        uint32_t capacity = t->free_capacity ? 2 * t->free_capacity : 64;
+        uint32_t *grown = pr_realloc(t->free, capacity * sizeof *grown);
+        if (grown) {
+            t->free = grown;
+            t->free_capacity = capacity;
+        }
+    }
+    if (t->free_count < t->free_capacity)   /* else the number is lost, which harms nobody */
+        t->free[t->free_count++] = b->index;
+    pthread_mutex_unlock(&t->lock);
+    pr_free(b);
+}

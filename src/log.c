@@ -1,0 +1,94 @@
+/* See log.h. */
+#include "log.h"
+
+#include "alloc.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *const names[] = {"debug", "info", "warn", "error", "none"};
+
+const char *pr_log_level_name(enum pr_log_level level)
+{
+    return names[level];
+}
+
+int pr_log_level_parse(const char *name)
+{
+    for (int i = 0; i <= PR_LOG_NONE; i++)
+        if (strcmp(name, names[i]) == 0)
+            return i;
+    return -1;
+}
+
+/* One write a record: lines of several threads never mix. A full disk or a closed pipe loses the record;
+ * there is nobody left to tell. */
+static void write_stderr(void *context, enum pr_log_level level, const char *text, size_t len)
+{
+    (void)context;
+    struct timespec now;
+    struct tm utc;
+    char head[64], small[2048], *line = small;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    size_t n = strftime(head, sizeof head, "%Y-%m-%dT%H:%M:%S", &utc);
+    n += (size_t)snprintf(head + n, sizeof head - n, ".%03ldZ %-5s ", now.tv_nsec / 1000000, names[level]);
+    if (n + len + 1 > sizeof small && !(line = pr_alloc(n + len + 1))) {
+        line = small;
+        len = sizeof small - n - 1;
+    }
+    memcpy(line, head, n);
+    memcpy(line + n, text, len);
+    line[n + len] = '\n';
+    for (size_t at = 0, total = n + len + 1; at < total;) {
+        ssize_t wrote = write(STDERR_FILENO, line + at, total - at);
+        if (wrote <= 0)
+            break;
+        at += (size_t)wrote;
+    }
+    if (line != small)
+        pr_free(line);
+}
+
+void pr_log_init(pr_log *log, enum pr_log_level level, pr_log_sink sink, void *context)
+{
+    atomic_store_explicit(&log->level, (int)level, memory_order_relaxed);
+    log->sink = sink ? sink : write_stderr;
+    log->context = context;
+}
+
+void pr_log_write(pr_log *log, enum pr_log_level level, const char *text, size_t len)
+{
+    if (pr_log_on(log, level))
+        log->sink(log->context, level, text, len);
+}
+
+void pr_logf(pr_log *log, enum pr_log_level level, const char *format, ...)
+{
+    if (!pr_log_on(log, level))
+        return;
+    char small[1024];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(small, sizeof small, format, args);
+    va_end(args);
+    if (n < 0)
+        return;
+    if ((size_t)n < sizeof small) {
+        pr_log_write(log, level, small, (size_t)n);
+        return;
+    }
+    char *big = pr_alloc((size_t)n + 1);
+    if (!big) {
+        pr_log_write(log, level, small, sizeof small - 1);
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(big, (size_t)n + 1, format, args);
+    va_end(args);
+    pr_log_write(log, level, big, (size_t)n);
+    pr_free(big);
+}

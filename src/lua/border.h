@@ -1,0 +1,157 @@
+/* The border between the core and Lua: what each lua_State that takes part knows, and the vocabulary of
+ * the files here. Only files in this folder include lua.h.
+ *
+ * A state is either a worker's (inside: x->w is set) or a plain program's (outside: x->port is set while a
+ * runtime runs). One thread uses a state.
+ *
+ * Errors: a Lua error unwinds C frames, so no function here holds memory of the core across a call that may
+ * raise. What runs at a worker's base level, outside any Lua call, must not raise at all: everything there
+ * that allocates goes through pr_lua_protect. */
+#ifndef PR_LUA_BORDER_H
+#define PR_LUA_BORDER_H
+
+#include "../port.h"
+#include "../runtime.h"
+#include "../worker.h"
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+
+#include <stdarg.h>
+
+/* A coroutine that runs handlers, one after the other; a handler that suspends keeps it. */
+typedef struct pr_co {
+    lua_State *L;
+    int anchor;              /* registry reference */
+    struct pr_co *next;      /* free list */
+} pr_co;
+
+/* A handler of `on`, found by name without making a Lua string. */
+typedef struct pr_named {
+    const char *name;        /* the Lua string's own bytes: it is a key of the anchored `on` table */
+    uint32_t len, hash;
+    int ref;
+} pr_named;
+
+/* A behaviour as loaded into this state. References are into the registry, LUA_NOREF for what it lacks. */
+typedef struct pr_loaded {
+    uint32_t generation;     /* of the pr_behaviour it is; 0: nothing here */
+    int start, receive, stop, table;
+    uint32_t names_mask;     /* size - 1 of `names`, open addressing */
+    pr_named *names;
+} pr_loaded;
+
+typedef struct pr_lua {
+    lua_State *L;            /* the main thread of the state */
+    pr_runtime *rt;          /* NULL outside while none runs */
+    pr_worker *w;            /* NULL outside */
+    pr_port *port;           /* outside, while a runtime runs */
+    pr_msg *hand;            /* outside: what `receive` gave last */
+    uint32_t first_generation; /* outside: where the ids of the next runtime start */
+
+    /* codec: string.buffer objects and their methods, as registry references */
+    int encoder, encode, get, decoder, set, decode, source;
+    void **source_cell;      /* the pointer inside the cdata `source` */
+
+    /* the Lua half's functions that C calls */
+    int load, explain, failure, reason;
+
+    /* inside */
+    pr_co *co;               /* free coroutines */
+    int selves;              /* table: handle -> self */
+    int decode_message, prepare_start, prepare_stop, encode_reply, describe_failure; /* C functions, for protected calls */
+    int timeout_text;
+    uint32_t *free_self, free_self_count, free_self_capacity, next_self;
+    pr_loaded *loaded;
+    uint32_t loaded_capacity;
+    bool scanning;           /* inside a `match` function of receive */
+    size_t collected_bytes;  /* in use after the last full collection while idle */
+    bool collecting;         /* such a collection is under way */
+    struct pr_output *output;
+} pr_lua;
+
+/* The context is every C function's first upvalue. */
+static inline pr_lua *pr_lua_of(lua_State *L) { return lua_touserdata(L, lua_upvalueindex(1)); }
+static inline pr_msg_pool *pr_lua_pool(pr_lua *x) { return x->w ? &x->w->pool : NULL; }
+static inline pr_msg *pr_lua_hand(pr_lua *x) { return x->w ? x->w->hand : x->hand; }
+
+/* What yields to the scheduler, as opposed to a coroutine of the script's own. */
+extern char pr_lua_sentinel;
+
+/* --- errors */
+
+/* Raises at the line `level` calls up (1: the caller of the C function). */
+int pr_lua_raise(lua_State *L, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The runtime, or an error saying that none runs. */
+pr_runtime *pr_lua_runtime(lua_State *L, pr_lua *x, int level);
+/* "dead", "stopping", ... */
+const char *pr_lua_status(pr_status status);
+
+/* --- refs (ref.c) */
+
+void pr_lua_push_ref(lua_State *L, uint64_t id);       /* nil for 0 */
+bool pr_lua_is_ref(lua_State *L, int index, uint64_t *id);
+/* A ref or a registered name at `index`: its id, 0 for a name that nobody has; raises on anything else. */
+uint64_t pr_lua_target(lua_State *L, pr_lua *x, int index, const char *what, int level);
+void pr_lua_open_refs(lua_State *L, pr_lua *x);        /* methods table on the stack, consumed */
+
+/* --- codec (codec.c) */
+
+bool pr_lua_open_codec(lua_State *L, pr_lua *x);
+/* The values from index `from` to the top as a message. Raises what cannot be sent, by its path (label[i]...), at
+ * `level`, and want of memory. The caller owns the result and must not raise before it has given it away. */
+pr_msg *pr_lua_encode(lua_State *L, pr_lua *x, int from, const char *label, int level);
+/* The same without raising: NULL, and a text on top of the stack. Base level: values must be scalars and strings
+ * unless the call is protected. */
+pr_msg *pr_lua_try_encode(lua_State *L, pr_lua *x, int from, const char *label);
+/* Pushes values after skipping the first `skip`; returns how many. May raise (memory). */
+int pr_lua_decode(lua_State *L, pr_lua *x, const pr_msg *m, uint32_t skip);
+/* At base level: pushes them on `to`, another thread of the state; -1 and a text on x->L otherwise. */
+int pr_lua_decode_to(lua_State *to, pr_lua *x, const pr_msg *m, uint32_t skip);
+
+/* --- actors (lua_actor.c) */
+
+extern const pr_ops pr_lua_ops;
+bool pr_lua_open_actors(lua_State *L, pr_lua *x);
+void pr_lua_close_actors(pr_lua *x);
+/* The script's chunk returned a behaviour: the actor goes on as that. core.become_script */
+int pr_lua_become_script(lua_State *L);
+
+/* --- the module's functions (calls.c, inside.c, outside.c, hand.c, inspect.c) */
+
+void pr_lua_open_calls(lua_State *L, pr_lua *x);
+void pr_lua_open_inside(lua_State *L, pr_lua *x);
+void pr_lua_open_outside(lua_State *L, pr_lua *x);
+void pr_lua_open_hand(lua_State *L, pr_lua *x);
+void pr_lua_open_inspect(lua_State *L, pr_lua *x);
+/* Adds functions to the table on top, each with the context as upvalue. */
+void pr_lua_add(lua_State *L, pr_lua *x, const luaL_Reg *functions);
+
+/* Suspends the running handler: checks that Lua can, raises otherwise. */
+void pr_lua_check_yieldable(lua_State *L, pr_lua *x, const char *what, int level);
+int pr_lua_suspend(lua_State *L);
+/* Seconds at `index` as milliseconds, rounded up; raises unless a number >= 0 (infinity: UINT64_MAX). */
+uint64_t pr_lua_check_ms(lua_State *L, int index, const char *what, int level);
+
+/* --- output (output.c) */
+
+bool pr_lua_open_output(lua_State *L, pr_lua *x);
+void pr_lua_close_output(pr_lua *x);
+void pr_lua_output_ended(pr_lua *x, uint64_t actor);   /* its unfinished line goes out */
+
+/* --- state.c */
+
+/* Opens a state for taking part: context, core table, the Lua half. Raises. Leaves the module on the stack. */
+void pr_lua_open(lua_State *L, pr_lua *x);
+int pr_lua_open_worker(pr_worker *w, char *error, size_t cap);
+void pr_lua_close_worker(pr_worker *w);
+bool pr_lua_idle_worker(pr_worker *w);
+
+/* What a runtime hands to its workers' states: the starter's search paths. In config.context; owned by the
+ * outside state that started it, until the runtime has ended. */
+typedef struct pr_lua_paths {
+    char *path, *cpath;
+} pr_lua_paths;
+
+#endif

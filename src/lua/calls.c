@@ -1,0 +1,375 @@
+/* Calls that work inside actors and outside alike: tell, orders, spawn, timers, names, the clock, the log.
+ * They never wait. */
+#include "border.h"
+
+#include "../send_timer.h"
+
+#include <math.h>
+#include <string.h>
+
+int pr_lua_raise(lua_State *L, int level, const char *format, ...)
+{
+    va_list args;
+    luaL_where(L, level);
+    va_start(args, format);
+    lua_pushvfstring(L, format, args);
+    va_end(args);
+    lua_concat(L, 2);
+    return lua_error(L);
+}
+
+pr_runtime *pr_lua_runtime(lua_State *L, pr_lua *x, int level)
+{
+    if (!x->rt)
+        pr_lua_raise(L, level, "pierrot is not running: call pierrot.start() first");
+    return x->rt;
+}
+
+const char *pr_lua_status(pr_status status)
+{
+    static const char *const names[] = {"ok", "dead", "stopping", "exists", "not enough memory", "timeout", "busy", "failed"};
+    return names[status];
+}
+
+static int push_status(lua_State *L, pr_status status)
+{
+    if (status == PR_OK) {
+        lua_pushboolean(L, 1);
+        return 1;
+    }
+    lua_pushnil(L);
+    lua_pushstring(L, pr_lua_status(status));
+    return 2;
+}
+
+static uint64_t sender_of(pr_lua *x)
+{
+    return x->w ? PR_GET(x->w->running->id) : x->port->id;
+}
+
+/* tell(target, ...) */
+static int l_tell(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, 1);
+    uint64_t target = pr_lua_target(L, x, 1, "tell", 1);
+    pr_msg *m = pr_lua_encode(L, x, 2, "message", 1);
+    m->kind = PR_MSG_USER;
+    m->target = target;
+    m->sender = sender_of(x);
+    pr_status status = pr_send(rt, x->w, m);
+    if (status != PR_OK)
+        pr_msg_free(pr_lua_pool(x), m);
+    return push_status(L, status);
+}
+
+/* stop(target, reason...), drain, kill: the reason is one value. */
+static int order(lua_State *L, uint8_t kind, const char *what)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, 1);
+    uint64_t target = pr_lua_target(L, x, 1, what, 1);
+    pr_msg *reason = NULL;
+    if (kind == PR_MSG_KILL) {
+        lua_settop(L, 1);
+        lua_pushliteral(L, "killed");
+    }
+    lua_settop(L, 2);
+    if (!lua_isnil(L, 2)) {
+        lua_insert(L, 1);
+        lua_settop(L, 1);
+        reason = pr_lua_encode(L, x, 1, "reason", 1);
+    }
+    if (target == 0) {
+        if (reason)
+            pr_msg_free(pr_lua_pool(x), reason);
+        return push_status(L, PR_DEAD);
+    }
+    return push_status(L, pr_order(rt, x->w, target, kind, reason, false));
+}
+
+static int l_stop(lua_State *L) { return order(L, PR_MSG_STOP, "stop"); }
+static int l_drain(lua_State *L) { return order(L, PR_MSG_DRAIN, "drain"); }
+static int l_kill(lua_State *L) { return order(L, PR_MSG_KILL, "kill"); }
+
+static int l_is_alive(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, 1);
+    uint64_t target = pr_lua_target(L, x, 1, "is_alive", 1);
+    lua_pushboolean(L, pr_actor_find(&rt->actors, target) != NULL);
+    return 1;
+}
+
+/* --- behaviours and spawn */
+
+typedef struct handle {
+    pr_runtime *rt;
+    pr_behaviour *behaviour;
+    pr_lua *x;
+} handle;
+
+static int l_handle_gc(lua_State *L)
+{
+    handle *h = lua_touserdata(L, 1);
+    /* A handle that outlives its runtime has nothing to give back. */
+    if (h->behaviour && h->x->rt == h->rt)
+        pr_behaviour_drop(&h->rt->behaviours, h->behaviour);
+    h->behaviour = NULL;
+    return 0;
+}
+
+/* intern(bytes, name) -> handle */
+static int l_intern(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, 3);
+    size_t size;
+    const char *bytes = luaL_checklstring(L, 1, &size);
+    const char *name = luaL_checkstring(L, 2);
+    handle *h = lua_newuserdata(L, sizeof *h);
+    memset(h, 0, sizeof *h);
+    luaL_getmetatable(L, "pierrot.behaviour");
+    lua_setmetatable(L, -2);
+    h->behaviour = pr_behaviour_intern(&rt->behaviours, bytes, size, name);
+    h->rt = rt;
+    h->x = x;
+    if (!h->behaviour)
+        return luaL_error(L, "not enough memory");
+    return 1;
+}
+
+/* spawn(handle, name or nil, restart, worker, script, ...) -> ref | nil, reason, holder */
+static int l_spawn(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, 2);
+    const handle *h = lua_touserdata(L, 1);
+    pr_spawn s = {0};
+    s.ops = &pr_lua_ops;
+    s.behaviour = h->behaviour;
+    s.name = lua_tolstring(L, 2, &s.name_len);
+    s.restart = (uint8_t)lua_tointeger(L, 3);
+    s.worker = (uint32_t)lua_tointeger(L, 4);
+    s.flags = lua_toboolean(L, 5) ? PR_FLAG_SCRIPT : 0;
+    if (s.worker == UINT32_MAX)
+        s.worker = x->w ? x->w->index + 1 : 0;
+    if (s.worker > rt->worker_count)
+        return pr_lua_raise(L, 2, "spawn: worker %d does not exist: there are %d", (int)s.worker, (int)rt->worker_count);
+    if (lua_gettop(L) > 5)
+        s.args = pr_lua_encode(L, x, 6, "argument", 2);
+    uint64_t id;
+    pr_behaviour_hold(h->behaviour);
+    pr_status status = pr_actor_spawn(rt, x->w, &s, &id);
+    if (status == PR_OK) {
+        pr_lua_push_ref(L, id);
+        return 1;
+    }
+    pr_behaviour_drop(&rt->behaviours, h->behaviour);
+    if (s.args)
+        pr_msg_free(pr_lua_pool(x), s.args);
+    push_status(L, status);
+    if (status != PR_EXISTS)
+        return 2;
+    pr_lua_push_ref(L, id);
+    return 3;
+}
+
+/* --- timers */
+
+typedef struct timer_handle {
+    pr_lua *x;
+    pr_runtime *rt;
+    pr_user_timer *timer;   /* NULL: cancelled, or its runtime has ended */
+} timer_handle;
+
+uint64_t pr_lua_check_ms(lua_State *L, int index, const char *what, int level)
+{
+    double seconds = lua_type(L, index) == LUA_TNUMBER ? lua_tonumber(L, index) : -1;
+    if (!(seconds >= 0))
+        pr_lua_raise(L, level, "%s: a number of seconds, 0 or more, expected, got %s", what,
+                     lua_type(L, index) == LUA_TNUMBER ? lua_tostring(L, index) : luaL_typename(L, index));
+    double ms = ceil(seconds * 1000 - 1e-9);
+    return ms >= 9e15 ? UINT64_MAX : (uint64_t)ms;
+}
+
+static int send_timer(lua_State *L, bool every, const char *what)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, 1);
+    uint64_t ms = pr_lua_check_ms(L, 1, what, 1);
+    if (ms == UINT64_MAX)
+        ms = (uint64_t)9e15;
+    if (every && ms == 0)
+        return pr_lua_raise(L, 1, "%s: a period of more than 0 seconds expected", what);
+    uint64_t target = pr_lua_target(L, x, 2, what, 1);
+    if (!pr_actor_find(&rt->actors, target))
+        return push_status(L, PR_DEAD);
+    timer_handle *t = lua_newuserdata(L, sizeof *t);
+    memset(t, 0, sizeof *t);
+    luaL_getmetatable(L, "pierrot.timer");
+    lua_setmetatable(L, -2);
+    lua_insert(L, 3);
+    pr_msg *m = pr_lua_encode(L, x, 4, "message", 1);
+    m->kind = PR_MSG_USER;
+    m->target = target;
+    m->sender = sender_of(x);
+    t->timer = pr_user_timer_new(rt, x->w, m, ms, every ? ms : 0);
+    if (!t->timer) {
+        pr_msg_free(pr_lua_pool(x), m);
+        return push_status(L, atomic_load_explicit(&rt->stopping, memory_order_relaxed) ? PR_STOPPING : PR_NOMEM);
+    }
+    t->x = x;
+    t->rt = rt;
+    lua_settop(L, 3);
+    return 1;
+}
+
+static int l_send_after(lua_State *L) { return send_timer(L, false, "send_after"); }
+static int l_send_every(lua_State *L) { return send_timer(L, true, "send_every"); }
+
+static int l_timer_cancel(lua_State *L)
+{
+    timer_handle *t = luaL_checkudata(L, 1, "pierrot.timer");
+    bool pending = t->timer && t->x->rt == t->rt && pr_user_timer_cancel(t->rt, t->x->w, t->timer);
+    lua_pushboolean(L, pending);
+    return 1;
+}
+
+static int l_timer_gc(lua_State *L)
+{
+    timer_handle *t = lua_touserdata(L, 1);
+    if (t->timer)
+        pr_user_timer_drop(t->rt, t->x->rt == t->rt ? t->x->w : NULL, t->timer);
+    t->timer = NULL;
+    return 0;
+}
+
+static int l_timer_tostring(lua_State *L)
+{
+    const timer_handle *t = luaL_checkudata(L, 1, "pierrot.timer");
+    lua_pushfstring(L, "timer: %p", t->timer);
+    return 1;
+}
+
+/* --- names */
+
+static const char *check_name(lua_State *L, int index, size_t *len, const char *what)
+{
+    if (lua_type(L, index) != LUA_TSTRING)
+        pr_lua_raise(L, 1, "%s: a name (string) expected, got %s", what, luaL_typename(L, index));
+    const char *name = lua_tolstring(L, index, len);
+    if (*len < 1 || *len > 255)
+        pr_lua_raise(L, 1, "%s: a name of 1 to 255 bytes expected, got %d", what, (int)*len);
+    return name;
+}
+
+static int l_register(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, 1);
+    size_t len;
+    uint64_t id, holder = 0;
+    const char *name = check_name(L, 1, &len, "register");
+    if (!pr_lua_is_ref(L, 2, &id))
+        return pr_lua_raise(L, 1, "register: a ref expected, got %s", luaL_typename(L, 2));
+    pr_status status = pr_name_register(rt, name, len, id, &holder);
+    int n = push_status(L, status);
+    if (status != PR_EXISTS)
+        return n;
+    pr_lua_push_ref(L, holder);
+    return 3;
+}
+
+static int l_unregister(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, 1);
+    size_t len;
+    const char *name = check_name(L, 1, &len, "unregister");
+    lua_pushboolean(L, pr_registry_remove(&rt->names, name, len, 0));
+    return 1;
+}
+
+static int l_whereis(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, 1);
+    size_t len;
+    const char *name = check_name(L, 1, &len, "whereis");
+    uint64_t id = pr_registry_get(&rt->names, name, len);
+    pr_lua_push_ref(L, pr_actor_find(&rt->actors, id) ? id : 0);
+    return 1;
+}
+
+/* --- the clock and the log */
+
+static int l_now(lua_State *L)
+{
+    lua_pushnumber(L, (double)pr_now_ns() / 1e9);
+    return 1;
+}
+
+/* log_on(level) */
+static int l_log_on(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    lua_pushboolean(L, x->rt && pr_log_on(&x->rt->log, (enum pr_log_level)lua_tointeger(L, 1)));
+    return 1;
+}
+
+/* log(level, text): inside, the actor is named. */
+static int l_log(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, 3);
+    size_t len;
+    enum pr_log_level level = (enum pr_log_level)lua_tointeger(L, 1);
+    if (x->w && x->w->running) {
+        char who[256];
+        pr_actor_describe(rt, PR_GET(x->w->running->id), who, sizeof who);
+        lua_pushfstring(L, "%s: %s", who, lua_tostring(L, 2));
+    }
+    const char *text = luaL_checklstring(L, lua_gettop(L), &len);
+    pr_log_write(&rt->log, level, text, len);
+    return 0;
+}
+
+/* log_level([level]) -> the level before */
+static int l_log_level(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, 1);
+    lua_pushstring(L, pr_log_level_name((enum pr_log_level)PR_GET(rt->log.level)));
+    if (!lua_isnoneornil(L, 1)) {
+        int level = pr_log_level_parse(luaL_checkstring(L, 1));
+        if (level < 0)
+            return pr_lua_raise(L, 1, "log level '%s' is none of debug, info, warn, error, none", lua_tostring(L, 1));
+        PR_SET(rt->log.level, level);
+    }
+    return 1;
+}
+
+void pr_lua_open_calls(lua_State *L, pr_lua *x)
+{
+    static const luaL_Reg functions[] = {
+        {"tell", l_tell}, {"stop", l_stop}, {"drain", l_drain}, {"kill", l_kill}, {"is_alive", l_is_alive},
+        {"intern", l_intern}, {"spawn", l_spawn}, {"send_after", l_send_after}, {"send_every", l_send_every},
+        {"register", l_register}, {"unregister", l_unregister}, {"whereis", l_whereis}, {"now", l_now},
+        {"log_on", l_log_on}, {"log", l_log}, {"log_level", l_log_level}, {NULL, NULL}};
+    pr_lua_add(L, x, functions);
+    luaL_newmetatable(L, "pierrot.behaviour");
+    lua_pushcfunction(L, l_handle_gc);
+    lua_setfield(L, -2, "__gc");
+    lua_pop(L, 1);
+    luaL_newmetatable(L, "pierrot.timer");
+    lua_pushcfunction(L, l_timer_gc);
+    lua_setfield(L, -2, "__gc");
+    lua_pushcfunction(L, l_timer_tostring);
+    lua_setfield(L, -2, "__tostring");
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, l_timer_cancel);
+    lua_setfield(L, -2, "cancel");
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 1);
+}

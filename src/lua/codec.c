@@ -1,0 +1,377 @@
+/* Values to message bytes and back. Scalars, strings and refs are written here; tables and 64-bit integers
+ * go through LuaJIT's string.buffer serializer, whose output is then walked once for what it would let
+ * through but may not travel: light userdata that are no refs, complex numbers. */
+#include "border.h"
+
+#include <string.h>
+
+enum { TYPE_CDATA = LUA_TTHREAD + 2 };   /* LuaJIT's own, not in lua.h */
+
+static const char open_chunk[] =
+    "local mts = ...\n"
+    "local buffer, ffi = require 'string.buffer', require 'ffi'\n"
+    "local out, back = buffer.new { metatable = mts }, buffer.new { metatable = mts }\n"
+    "return out, out.encode, out.get, back, back.set, back.decode, ffi.cast('const char *', 0)\n";
+
+/* Expects the list of metatables that travel by number on top; consumes it. */
+bool pr_lua_open_codec(lua_State *L, pr_lua *x)
+{
+    int *refs[] = {&x->source, &x->decode, &x->set, &x->decoder, &x->get, &x->encode, &x->encoder};
+    if (luaL_loadbuffer(L, open_chunk, sizeof open_chunk - 1, "=pierrot codec") != 0)
+        lua_error(L);
+    lua_insert(L, -2);
+    lua_call(L, 1, 7);
+    /* A cdata's address, as lua_topointer gives it, is that of its payload: here, of the pointer it holds. */
+    x->source_cell = (void **)(uintptr_t)lua_topointer(L, -1);
+    for (size_t i = 0; i < sizeof refs / sizeof *refs; i++)
+        *refs[i] = luaL_ref(L, LUA_REGISTRYINDEX);
+    return true;
+}
+
+/* --- looking through serialized bytes. The format: lj_serialize.c; tags and lengths are its "U124". */
+
+static const uint8_t *read_u124(const uint8_t *p, uint32_t *v)
+{
+    uint32_t first = *p++;
+    if (first < 0xe0) {
+        *v = first;
+    } else if (first != 0xff) {
+        *v = ((first & 0x1f) << 8) + *p++ + 0xe0;
+    } else {
+        memcpy(v, p, 4);
+        p += 4;
+    }
+    return p;
+}
+
+/* False: there is something in it that may not travel. */
+static bool may_travel(const uint8_t *p, size_t size)
+{
+    const uint8_t *end = p + size;
+    while (p < end) {
+        uint32_t tag, n;
+        uint64_t ud;
+        p = read_u124(p, &tag);
+        if (tag >= 0x20) {   /* a string: its length is tag - 0x20 */
+            p += tag - 0x20;
+            continue;
+        }
+        switch (tag) {
+        case 0x00: case 0x01: case 0x02:   /* nil, false, true */
+            break;
+        case 0x04:
+            memcpy(&n, p, 4);
+            ud = n;
+            p += 4;
+            if (!pr_id_valid(ud))
+                return false;
+            break;
+        case 0x05:
+            memcpy(&ud, p, 8);
+            p += 8;
+            if (!pr_id_valid(ud))
+                return false;
+            break;
+        case 0x06:   /* a 32-bit integer */
+            p += 4;
+            break;
+        case 0x07: case 0x10: case 0x11:   /* double, int64, uint64 */
+            p += 8;
+            break;
+        case 0x08: case 0x09: case 0x0a: case 0x0b: case 0x0c: case 0x0d:
+            /* a table: counts follow, then its values, which the loop goes through */
+            if ((tag - 0x08) >> 1)
+                p = read_u124(p, &n);
+            if (tag & 1)
+                p = read_u124(p, &n);
+            break;
+        case 0x0e:   /* a metatable by number */
+            p = read_u124(p, &n);
+            break;
+        default:
+            return false;   /* the null pointer, complex numbers, what later versions may add */
+        }
+    }
+    return p == end;
+}
+
+/* --- encoding */
+
+static bool serialized(int type) { return type == LUA_TTABLE || type == TYPE_CDATA; }
+
+/* Replaces the value at `index` by its bytes as a Lua string. False: it cannot be serialized, the error is on
+ * the stack. Raises for want of memory only where lua_pcall itself does. */
+static bool serialize(lua_State *L, pr_lua *x, int index, int *status)
+{
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->encode);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->encoder);
+    lua_pushvalue(L, index);
+    *status = lua_pcall(L, 2, 0, 0);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->get);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->encoder);
+    int got = lua_pcall(L, 1, 1, 0);   /* after a failure: empties the buffer */
+    if (*status != 0) {
+        lua_pop(L, 1);
+        return false;
+    }
+    if (got != 0) {
+        *status = got;
+        return false;
+    }
+    size_t size;
+    const uint8_t *bytes = (const uint8_t *)lua_tolstring(L, -1, &size);
+    if (!may_travel(bytes, size)) {
+        *status = LUA_ERRRUN;
+        return false;
+    }
+    lua_replace(L, index);
+    return true;
+}
+
+/* Pushes a text that says which value cannot be sent. */
+static void explain(lua_State *L, pr_lua *x, int from, int top, const char *label)
+{
+    luaL_checkstack(L, top - from + 4, "message");
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->explain);
+    lua_pushstring(L, label);
+    for (int i = from; i <= top; i++)
+        lua_pushvalue(L, i);
+    if (lua_pcall(L, top - from + 2, 1, 0) != 0 && !lua_isstring(L, -1)) {
+        lua_pop(L, 1);
+        lua_pushliteral(L, "a value that cannot be sent");
+    }
+}
+
+enum { MAX_VALUES = 4000 };
+
+pr_msg *pr_lua_try_encode(lua_State *L, pr_lua *x, int from, const char *label)
+{
+    int top = lua_gettop(L), first_blob = 0;
+    size_t size = 0, len;
+    uint64_t id;
+    if (top - from + 1 > MAX_VALUES) {
+        lua_pushfstring(L, "%s has %d values; at most %d go in one message: put them into a table", label,
+                        top - from + 1, MAX_VALUES);
+        return NULL;
+    }
+    for (int i = from; i <= top; i++) {
+        int type = lua_type(L, i);
+        switch (type) {
+        case LUA_TNIL: case LUA_TBOOLEAN:
+            size += 1;
+            break;
+        case LUA_TNUMBER:
+            size += 9;
+            break;
+        case LUA_TSTRING:
+            lua_tolstring(L, i, &len);
+            size += pr_wire_size_bytes(len);
+            break;
+        case LUA_TLIGHTUSERDATA:
+            size += 9;
+            if (!pr_lua_is_ref(L, i, &id)) {
+                explain(L, x, from, top, label);
+                return NULL;
+            }
+            break;
+        default:
+            if (!serialized(type)) {
+                explain(L, x, from, top, label);
+                return NULL;
+            }
+            if (!first_blob)
+                first_blob = i;
+        }
+    }
+    /* Blobs become Lua strings above the values, in order; what they were is told by the original below. */
+    int blob = top;
+    for (int i = first_blob; first_blob && i <= top; i++) {
+        if (!serialized(lua_type(L, i)))
+            continue;
+        int status;
+        luaL_checkstack(L, 8, "message");
+        lua_pushvalue(L, i);
+        blob++;
+        if (!serialize(L, x, blob, &status)) {
+            if (status == LUA_ERRMEM)
+                lua_pushfstring(L, "not enough memory to send %s[%d]", label, i - from + 1);
+            else
+                explain(L, x, from, top, label);
+            return NULL;
+        }
+        lua_tolstring(L, blob, &len);
+        size += pr_wire_size_bytes(len);
+    }
+    pr_msg *m = pr_msg_new(pr_lua_pool(x), size);
+    if (!m) {
+        if (size > PR_MSG_MAX)
+            lua_pushfstring(L, "%s is too big: %d MB, at most 4096 MB", label, (int)(size >> 20));
+        else
+            lua_pushfstring(L, "not enough memory to send %s (%d KB)", label, (int)(size >> 10));
+        return NULL;
+    }
+    m->count = (uint32_t)(top - from + 1);
+    uint8_t *at = m->data;
+    blob = top;
+    for (int i = from; i <= top; i++) {
+        int type = lua_type(L, i);
+        switch (type) {
+        case LUA_TNIL:
+            *at++ = PR_TAG_NIL;
+            break;
+        case LUA_TBOOLEAN:
+            *at++ = lua_toboolean(L, i) ? PR_TAG_TRUE : PR_TAG_FALSE;
+            break;
+        case LUA_TNUMBER: {
+            double d = lua_tonumber(L, i);
+            *at++ = PR_TAG_NUMBER;
+            memcpy(at, &d, 8);
+            at += 8;
+            break;
+        }
+        case LUA_TLIGHTUSERDATA:
+            id = (uint64_t)(uintptr_t)lua_touserdata(L, i);
+            *at++ = PR_TAG_REF;
+            memcpy(at, &id, 8);
+            at += 8;
+            break;
+        default: {
+            const char *s = lua_tolstring(L, type == LUA_TSTRING ? i : ++blob, &len);
+            uint8_t *tag = at;
+            at = pr_wire_put_string(at, s, len);
+            if (type != LUA_TSTRING)
+                *tag = PR_TAG_BLOB;
+        }
+        }
+    }
+    lua_settop(L, top);
+    return m;
+}
+
+pr_msg *pr_lua_encode(lua_State *L, pr_lua *x, int from, const char *label, int level)
+{
+    pr_msg *m = pr_lua_try_encode(L, x, from, label);
+    if (!m) {
+        luaL_where(L, level);
+        lua_insert(L, -2);
+        lua_concat(L, 2);
+        lua_error(L);
+    }
+    return m;
+}
+
+/* --- decoding */
+
+static void decode_blob(lua_State *L, pr_lua *x, const uint8_t *bytes, uint32_t len)
+{
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->set);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->decoder);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->source);
+    lua_pushnumber(L, len);
+    *x->source_cell = (void *)(uintptr_t)bytes;
+    lua_call(L, 3, 0);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->decode);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->decoder);
+    lua_call(L, 1, 1);
+}
+
+int pr_lua_decode(lua_State *L, pr_lua *x, const pr_msg *m, uint32_t skip)
+{
+    const uint8_t *at = m->data;
+    int pushed = 0;
+    luaL_checkstack(L, (int)m->count + 8, "message");
+    for (uint32_t i = 0; i < m->count; i++) {
+        uint8_t tag = *at++;
+        bool wanted = i >= skip;
+        uint32_t len;
+        uint64_t id;
+        double d;
+        switch (tag) {
+        case PR_TAG_NIL:
+            if (wanted)
+                lua_pushnil(L);
+            break;
+        case PR_TAG_FALSE: case PR_TAG_TRUE:
+            if (wanted)
+                lua_pushboolean(L, tag == PR_TAG_TRUE);
+            break;
+        case PR_TAG_NUMBER:
+            memcpy(&d, at, 8);
+            at += 8;
+            if (wanted)
+                lua_pushnumber(L, d);
+            break;
+        case PR_TAG_REF:
+            memcpy(&id, at, 8);
+            at += 8;
+            if (wanted)
+                lua_pushlightuserdata(L, (void *)(uintptr_t)id);
+            break;
+        default:
+            memcpy(&len, at, 4);
+            at += 4;
+            if (wanted && tag == PR_TAG_STRING)
+                lua_pushlstring(L, (const char *)at, len);
+            else if (wanted)
+                decode_blob(L, x, at, len);
+            at += len;
+        }
+        pushed += wanted;
+    }
+    return pushed;
+}
+
+/* Whether decoding allocates nothing in Lua: numbers, booleans, nils, refs within the usual stack. */
+static bool plain(const pr_msg *m, uint32_t skip)
+{
+    if (m->count - skip > 12)
+        return false;
+    const uint8_t *at = m->data;
+    for (uint32_t i = 0; i < m->count; i++) {
+        uint32_t len;
+        switch (*at++) {
+        case PR_TAG_NIL: case PR_TAG_FALSE: case PR_TAG_TRUE:
+            break;
+        case PR_TAG_NUMBER: case PR_TAG_REF:
+            at += 8;
+            break;
+        default:
+            if (i >= skip)
+                return false;
+            memcpy(&len, at, 4);
+            at += 4 + len;
+        }
+    }
+    return true;
+}
+
+int pr_lua_decode_message(lua_State *L);
+int pr_lua_decode_message(lua_State *L)
+{
+    const pr_msg *m = lua_touserdata(L, 1);
+    uint32_t skip = (uint32_t)lua_tointeger(L, 2);
+    return pr_lua_decode(L, pr_lua_of(L), m, skip);
+}
+
+int pr_lua_decode_to(lua_State *to, pr_lua *x, const pr_msg *m, uint32_t skip)
+{
+    if (m->count <= skip)
+        return 0;
+    if (plain(m, skip))   /* LUA_MINSTACK places are free on a coroutine between handlers */
+        return pr_lua_decode(to, x, m, skip);
+    lua_State *L = x->L;
+    int top = lua_gettop(L);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->decode_message);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)m);
+    lua_pushinteger(L, (lua_Integer)skip);
+    if (lua_pcall(L, 2, LUA_MULTRET, 0) != 0)
+        return -1;
+    int n = lua_gettop(L) - top;
+    if (!lua_checkstack(to, n + 4)) {
+        lua_settop(L, top);
+        lua_pushliteral(L, "not enough memory");
+        return -1;
+    }
+    lua_xmove(L, to, n);
+    return n;
+}

@@ -1,0 +1,186 @@
+/* The message in hand, inside and outside: taking the next one (receive), who sent it, taking over its reply,
+ * passing it on. */
+#include "border.h"
+
+#include "../send_timer.h"
+
+static int l_sender(lua_State *L)
+{
+    pr_msg *m = pr_lua_hand(pr_lua_of(L));
+    pr_lua_push_ref(L, m ? m->sender : 0);
+    return 1;
+}
+
+/* defer() -> asker, number; nil when the message in hand waits for no reply (any more). */
+static int l_defer(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_msg *m = pr_lua_hand(x);
+    if (!m || m->ask == 0) {
+        lua_pushnil(L);
+        return 1;
+    }
+    pr_asker_waits_for(x->rt, m->sender, m->target, 0);
+    pr_lua_push_ref(L, m->sender);
+    lua_pushnumber(L, m->ask);
+    m->ask = 0;
+    return 2;
+}
+
+static int send_reply(lua_State *L, uint8_t kind, const char *label, int level)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, level);
+    uint64_t asker;
+    if (!pr_lua_is_ref(L, 1, &asker) || lua_type(L, 2) != LUA_TNUMBER)
+        return pr_lua_raise(L, level, "not a deferred reply");
+    double number = lua_tonumber(L, 2);
+    pr_msg *m = pr_lua_encode(L, x, 3, label, level);
+    m->kind = kind;
+    m->target = asker;
+    m->sender = x->w ? PR_GET(x->w->running->id) : x->port->id;
+    m->ask = (uint32_t)number;
+    pr_reply(rt, x->w, m);
+    return 0;
+}
+
+/* reply(asker, number, values...); fail(asker, number, kind, message, traceback, cause) */
+static int l_reply(lua_State *L) { return send_reply(L, PR_MSG_REPLY, "reply", 2); }
+static int l_fail(lua_State *L) { return send_reply(L, PR_MSG_ERROR, "error", 2); }
+
+/* forward(target) -> true | nil, reason. The pending ask goes along; a refused one stays in hand. */
+static int l_forward(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, 1);
+    uint64_t target = pr_lua_target(L, x, 1, "forward", 1);
+    pr_msg *m = pr_lua_hand(x);
+    if (!m)
+        return pr_lua_raise(L, 1, "forward: there is no message in hand");
+    pr_msg *copy = pr_msg_copy(pr_lua_pool(x), m);
+    if (!copy)
+        return pr_lua_raise(L, 1, "not enough memory to forward the message");
+    copy->target = target;
+    copy->taken = 0;
+    copy->timer = NULL;
+    if (m->ask)
+        pr_asker_waits_for(rt, m->sender, m->target, target);
+    pr_status status = pr_send(rt, x->w, copy);
+    if (status == PR_OK) {
+        m->ask = 0;
+        lua_pushboolean(L, 1);
+        return 1;
+    }
+    pr_msg_free(pr_lua_pool(x), copy);
+    lua_pushnil(L);
+    lua_pushstring(L, pr_lua_status(status));
+    return 2;
+}
+
+/* --- receive */
+
+static pr_queue *queue_of(pr_lua *x) { return x->w ? &x->w->running->user : &x->port->queue; }
+
+static void unlink_after(pr_lua *x, pr_msg *before, pr_msg *m)
+{
+    pr_queue *q = queue_of(x);
+    if (before)
+        before->next = m->next;
+    else
+        q->head = m->next;
+    if (q->tail == m)
+        q->tail = before;
+    if (x->w)
+        PR_BUMP(x->w->running->depth, (uint32_t)-1);
+}
+
+/* A message that receive has taken before is finished by taking the next. */
+static void take_into_hand(pr_lua *x, pr_msg *m)
+{
+    pr_msg **hand = x->w ? &x->w->hand : &x->hand, *old = *hand;
+    if (old && old->taken) {
+        *hand = old->next;
+        pr_reply_error(x->rt, x->w, old, "failed", "the message was taken by receive and not answered");
+        pr_msg_free(pr_lua_pool(x), old);
+    }
+    m->taken = 1;
+    m->next = *hand;
+    *hand = m;
+    if (x->w)
+        PR_BUMP(x->w->running->handled, 1);
+    PR_COUNT(x->rt, x->w, handled, 1);
+}
+
+/* take(match or nil, tested) -> true, values... | false, tested: how many messages do not match so far */
+static int l_take(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, 3);
+    pr_worker *w = x->w;
+    bool selective = !lua_isnil(L, 1);
+    uint32_t tested = (uint32_t)lua_tointeger(L, 2), n = 0;
+    if (x->scanning)
+        return pr_lua_raise(L, 3, "receive: its match function cannot receive");
+    if (!w)
+        pr_port_fill(rt, x->port);
+    pr_msg *before = NULL, *m = queue_of(x)->head;
+    while (m) {
+        if (w && m->kind == PR_MSG_DRAIN) {
+            /* All before it has been looked at: it stops the actor now, as an order. */
+            unlink_after(x, before, m);
+            m->kind = PR_MSG_STOP;
+            pr_queue_push(&w->running->orders, m);
+            break;
+        }
+        if (m->timer && PR_GET(m->timer->state) == PR_TIMER_CANCELLED) {
+            pr_msg *next = m->next;
+            unlink_after(x, before, m);
+            pr_user_timer_deliver(rt, w, m);
+            PR_COUNT(rt, w, cancelled, 1);
+            pr_msg_free(pr_lua_pool(x), m);
+            m = next;
+            continue;
+        }
+        bool matches = true;
+        if (selective && n < tested) {
+            matches = false;
+        } else if (selective) {
+            int top = lua_gettop(L);
+            lua_pushvalue(L, 1);
+            int values = pr_lua_decode(L, x, m, 0);
+            x->scanning = true;
+            int status = lua_pcall(L, values, 1, 0);
+            x->scanning = false;
+            if (status != 0)
+                return lua_error(L);
+            matches = lua_toboolean(L, -1);
+            lua_settop(L, top);
+        }
+        if (matches) {
+            lua_settop(L, 2);
+            lua_pushboolean(L, 1);
+            int values = pr_lua_decode(L, x, m, 0);   /* may raise: the message is still in line then */
+            unlink_after(x, before, m);
+            if (m->timer && !pr_user_timer_deliver(rt, w, m)) {
+                PR_COUNT(rt, w, cancelled, 1);
+                pr_msg_free(pr_lua_pool(x), m);
+                return l_take(L);
+            }
+            take_into_hand(x, m);
+            return values + 1;
+        }
+        n++;
+        before = m;
+        m = m->next;
+    }
+    lua_pushboolean(L, 0);
+    lua_pushinteger(L, (lua_Integer)n);
+    return 2;
+}
+
+void pr_lua_open_hand(lua_State *L, pr_lua *x)
+{
+    static const luaL_Reg functions[] = {{"sender", l_sender}, {"defer", l_defer}, {"reply", l_reply},
+                                         {"fail", l_fail}, {"forward", l_forward}, {"take", l_take}, {NULL, NULL}};
+    pr_lua_add(L, x, functions);
+}

@@ -1,0 +1,201 @@
+/* Calls of an actor: waiting (ask, sleep, yield, receive), the message in hand (sender, defer, forward),
+ * itself. Those that also make sense outside have their other half in outside.c.
+ *
+ * A call that waits sets running->wait and yields; the worker resumes the coroutine with what it waited for. */
+#include "border.h"
+
+
+void pr_lua_check_yieldable(lua_State *L, pr_lua *x, const char *what, int level)
+{
+    if (!x->w->running)
+        pr_lua_raise(L, level, "%s: no actor is running here", what);
+    if (x->scanning)
+        pr_lua_raise(L, level, "%s: the match function of receive cannot wait", what);
+    if (!lua_isyieldable(L))
+        pr_lua_raise(L, level,
+                     "%s: cannot suspend here, inside a call from C (a table.sort comparator, a gsub callback, a metamethod "
+                     "called from C); call it before or after",
+                     what);
+}
+
+int pr_lua_suspend(lua_State *L)
+{
+    lua_pushlightuserdata(L, &pr_lua_sentinel);
+    return lua_yield(L, 1);
+}
+
+static uint64_t due(pr_worker *w, uint64_t ms)
+{
+    if (ms == UINT64_MAX)
+        return UINT64_MAX;
+    pr_worker_clock(w);
+    return w->now_ms + ms + (ms > 0);   /* the running millisecond does not count: never early */
+}
+
+static pr_wait *wait_or_raise(lua_State *L, pr_lua *x, uint8_t kind, uint64_t ms, int level)
+{
+    pr_wait *wait = pr_actor_wait(x->w, kind, due(x->w, ms));
+    if (!wait)
+        pr_lua_raise(L, level, "not enough memory to wait");
+    return wait;
+}
+
+/* --- ask */
+
+/* Whether whoever is asked waits, directly or through others, for `self`. seq_cst: two actors that ask each
+ * other at the same time write their edge first and then look; one of them at least sees the cycle. */
+static bool deadlocks(pr_runtime *rt, uint64_t self, uint64_t target)
+{
+    for (int hops = 0; hops < 64; hops++) {
+        if (target == self)
+            return true;
+        pr_actor *a = pr_actor_find(&rt->actors, target);
+        target = a ? atomic_load_explicit(&a->asking, memory_order_seq_cst) : 0;
+        if (target == 0)
+            return false;
+    }
+    return false;
+}
+
+static int no_reply(lua_State *L, const char *kind, const char *text)
+{
+    lua_pushboolean(L, 0);
+    lua_pushstring(L, kind);
+    lua_pushstring(L, text);
+    return 3;
+}
+
+/* ask from the wrapper in Lua: values from `from`. -> true, values... | false, kind, message, traceback, cause */
+static int ask(lua_State *L, int from, uint64_t ms)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_worker *w = x->w;
+    pr_actor *self = w->running;
+    pr_lua_check_yieldable(L, x, "ask", 2);
+    uint64_t target = pr_lua_target(L, x, 1, "ask", 2), me = PR_GET(self->id);
+    pr_msg *m = pr_lua_encode(L, x, from, "message", 2);
+    m->kind = PR_MSG_USER;
+    m->target = target;
+    m->sender = me;
+    pr_wait *wait = pr_actor_wait(w, PR_WAIT_ASK, due(w, ms));
+    if (!wait) {
+        pr_msg_free(&w->pool, m);
+        return pr_lua_raise(L, 2, "not enough memory to ask");
+    }
+    if (++w->next_ask == 0)
+        w->next_ask = 1;
+    wait->ask = m->ask = w->next_ask;
+    wait->asked = target;
+    atomic_store_explicit(&self->asking, target, memory_order_seq_cst);
+    bool cycle = deadlocks(x->rt, me, target);
+    pr_status status = cycle ? PR_BUSY : pr_send(x->rt, w, m);
+    if (status != PR_OK) {
+        pr_msg_free(&w->pool, m);
+        pr_actor_unwait(w, self);
+        if (cycle)
+            return no_reply(L, "deadlock", target == me ? "an actor cannot wait for its own reply"
+                                                        : "whoever is asked waits for this actor's own reply");
+        return no_reply(L, "dead", status == PR_STOPPING ? "the actor is stopping" : "there is no such actor");
+    }
+    return pr_lua_suspend(L);
+}
+
+static int l_ask(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    return ask(L, 2, (uint64_t)(x->rt->config.ask_timeout * 1000));
+}
+
+static int l_ask_within(lua_State *L)
+{
+    return ask(L, 3, pr_lua_check_ms(L, 2, "ask_within", 2));
+}
+
+/* --- sleeping */
+
+static int l_sleep(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    uint64_t ms = pr_lua_check_ms(L, 1, "sleep", 1);
+    pr_lua_check_yieldable(L, x, "sleep", 1);
+    wait_or_raise(L, x, ms == 0 ? PR_WAIT_YIELD : PR_WAIT_SLEEP, ms == 0 ? UINT64_MAX : ms, 1);
+    lua_settop(L, 0);
+    return pr_lua_suspend(L);
+}
+
+static int l_yield(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_lua_check_yieldable(L, x, "yield", 1);
+    wait_or_raise(L, x, PR_WAIT_YIELD, UINT64_MAX, 1);
+    return pr_lua_suspend(L);
+}
+
+/* --- receive: its other half is in hand.c */
+
+/* await(due or nil, tested): suspends until another message is there (true) or the time has come (false). */
+static int l_await(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_lua_check_yieldable(L, x, "receive", 3);
+    uint64_t until = UINT64_MAX;
+    if (!lua_isnil(L, 1)) {
+        double left = lua_tonumber(L, 1) - (double)pr_now_ns() / 1e9;
+        if (left <= 0) {
+            lua_pushboolean(L, 0);
+            return 1;
+        }
+        until = left > 9e12 ? UINT64_MAX : (uint64_t)(left * 1000) + 1;
+    }
+    if (PR_GET(x->w->running->depth) > (uint32_t)lua_tointeger(L, 2)) {   /* told itself from the match function */
+        lua_pushboolean(L, 1);
+        return 1;
+    }
+    wait_or_raise(L, x, PR_WAIT_RECEIVE, until, 3);
+    return pr_lua_suspend(L);
+}
+
+/* --- itself and the message in hand */
+
+static int l_self(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_lua_push_ref(L, x->w->running ? PR_GET(x->w->running->id) : 0);
+    return 1;
+}
+
+static int l_parent(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_lua_push_ref(L, x->w->running ? PR_GET(x->w->running->parent) : 0);
+    return 1;
+}
+
+static int l_stop_self(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_actor *a = x->w->running;
+    lua_settop(L, 1);
+    pr_msg *reason = lua_isnil(L, 1) ? NULL : pr_lua_encode(L, x, 1, "reason", 1);
+    if (reason) {
+        pr_extra *extra = pr_actor_extra(a);
+        if (extra && !extra->stop_reason)
+            extra->stop_reason = reason;
+        else
+            pr_msg_free(&x->w->pool, reason);
+    }
+    a->flags = (uint16_t)(a->flags | PR_FLAG_STOP);
+    if (a->restart != PR_RESTART_PERMANENT)
+        PR_SET(a->stopping, 1);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+void pr_lua_open_inside(lua_State *L, pr_lua *x)
+{
+    static const luaL_Reg functions[] = {
+        {"ask", l_ask}, {"ask_within", l_ask_within}, {"sleep", l_sleep}, {"yield", l_yield}, 
+        {"await", l_await}, {"self", l_self}, {"parent", l_parent}, {"stop_self", l_stop_self},
+        {"become_script", pr_lua_become_script}, {NULL, NULL}};
+    pr_lua_add(L, x, functions);
+}

@@ -1,0 +1,112 @@
+/* The `pierrot` command: a Lua state, the module, and lua/pierrot/cli.lua, which does the rest. What is done
+ * here is what a library must not do: signals and the end of the process. */
+#include "border.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int luaopen_pierrot(lua_State *L);
+
+static int signal_pipe[2];
+
+static void on_signal(int number)
+{
+    unsigned char byte = (unsigned char)number;
+    ssize_t wrote = write(signal_pipe[1], &byte, 1);   /* the only thing that is safe here */
+    (void)wrote;
+}
+
+/* The first signal shuts down in order, the second one ends the process at once. */
+static void *watch_signals(void *runtime)
+{
+    pr_runtime *rt = runtime;
+    unsigned char number;
+    for (int count = 0; read(signal_pipe[0], &number, 1) == 1; count++) {
+        if (count == 0) {
+            pr_logf(&rt->log, PR_LOG_INFO, "%s: shutting down; once more ends the process at once",
+                    number == SIGINT ? "SIGINT" : "SIGTERM");
+            pr_runtime_stop(rt, NULL);
+        } else {
+            signal(number, SIG_DFL);
+            sigset_t only;
+            sigemptyset(&only);
+            sigaddset(&only, number);
+            pthread_sigmask(SIG_UNBLOCK, &only, NULL);
+            raise(number);
+        }
+    }
+    return NULL;
+}
+
+/* catch_signals(): SIGINT and SIGTERM, from now until the process ends. */
+static int l_catch_signals(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pthread_t thread;
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;
+    if (pipe(signal_pipe) != 0 || pthread_create(&thread, NULL, watch_signals, x->rt) != 0)
+        return luaL_error(L, "cannot watch for signals");
+    pthread_detach(thread);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    return 0;
+}
+
+static int traceback(lua_State *L)
+{
+    if (!lua_isstring(L, 1))
+        return 1;
+    luaL_traceback(L, L, lua_tostring(L, 1), 1);
+    return 1;
+}
+
+static int open_all(lua_State *L)
+{
+    luaL_openlibs(L);
+    luaopen_pierrot(L);
+    lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+    lua_insert(L, -2);
+    lua_setfield(L, -2, "pierrot");
+    lua_pop(L, 1);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    lua_State *L = luaL_newstate();
+    if (!L || lua_cpcall(L, open_all, NULL) != 0) {
+        fprintf(stderr, "pierrot: %s\n", L && lua_isstring(L, -1) ? lua_tostring(L, -1) : "not enough memory");
+        return 1;
+    }
+    lua_pushcfunction(L, traceback);
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "pierrot.cli");
+    int status = lua_pcall(L, 1, 1, 1);
+    if (status == 0) {
+        lua_getfield(L, LUA_REGISTRYINDEX, "pierrot.state");
+        void *x = lua_touserdata(L, -1);
+        lua_pop(L, 1);
+        lua_pushlightuserdata(L, x);
+        lua_pushcclosure(L, l_catch_signals, 1);
+        for (int i = 0; i < argc; i++)
+            lua_pushstring(L, argv[i]);
+        status = lua_pcall(L, argc + 1, 1, 1);   /* main(catch_signals, argv...) -> exit status */
+    }
+    int code = 1;
+    if (status == 0)
+        code = (int)lua_tointeger(L, -1);
+    else
+        fprintf(stderr, "pierrot: %s\n", lua_tostring(L, -1));
+    if (fflush(stdout) != 0 && code == 0) {
+        perror("pierrot: standard output");
+        code = 1;
+    }
+    /* Not lua_close and exit: a handler that never returned may still be running on its thread. */
+    _exit(code);
+}

@@ -1,0 +1,608 @@
+/* Actors written in Lua: how the worker runs their handlers (pr_ops).
+ *
+ * Handlers run on coroutines taken from a pool. At the bottom of each one's stack lies the table of all
+ * `self`s; above it, per message: the handler, self, the values. A coroutine that finished is used again, one
+ * that suspended belongs to its handler, one that raised is thrown away once its traceback is taken.
+ *
+ * All this happens at the worker's base level, where nothing may raise: what allocates in Lua is done by C
+ * functions under lua_pcall (decode, prepare_start, describe_failure). Numbers, booleans and refs need none. */
+#include "border.h"
+
+#include "../alloc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+char pr_lua_sentinel;
+
+int pr_lua_decode_message(lua_State *L);
+
+static pr_lua *of(pr_worker *w) { return w->state; }
+
+/* --- coroutines */
+
+static int l_new_coroutine(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_co *co = lua_touserdata(L, 1);
+    co->L = lua_newthread(L);
+    luaL_checkstack(co->L, LUA_MINSTACK, "coroutine");
+    lua_rawgeti(co->L, LUA_REGISTRYINDEX, x->selves);
+    co->anchor = luaL_ref(L, LUA_REGISTRYINDEX);
+    return 0;
+}
+
+/* NULL: no memory. */
+static pr_co *take_coroutine(pr_lua *x)
+{
+    pr_co *co = x->co;
+    if (co) {
+        x->co = co->next;
+        return co;
+    }
+    co = pr_alloc(sizeof *co);
+    if (!co)
+        return NULL;
+    lua_State *L = x->L;
+    lua_pushlightuserdata(L, x);
+    lua_pushcclosure(L, l_new_coroutine, 1);
+    lua_pushlightuserdata(L, co);
+    if (lua_pcall(L, 1, 0, 0) != 0) {
+        lua_pop(L, 1);
+        pr_free(co);
+        return NULL;
+    }
+    return co;
+}
+
+static void give_coroutine(pr_lua *x, pr_co *co)
+{
+    lua_settop(co->L, 1);
+    co->next = x->co;
+    x->co = co;
+}
+
+static void drop_coroutine(pr_lua *x, pr_co *co)
+{
+    luaL_unref(x->L, LUA_REGISTRYINDEX, co->anchor);
+    pr_free(co);
+}
+
+/* --- failures */
+
+/* describe_failure(co, message is on top of co's stack): -> light userdata of the payload. */
+static int l_describe_failure(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    lua_State *co = lua_touserdata(L, 1);
+    lua_settop(L, 0);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->failure);
+    luaL_traceback(L, co, NULL, 0);
+    if (lua_gettop(co) > 1)
+        lua_xmove(co, L, 1);
+    else
+        lua_pushnil(L);
+    lua_insert(L, -2);
+    lua_call(L, 2, 4);   /* failure(error, traceback) -> kind, message, traceback, cause */
+    pr_msg *m = pr_lua_try_encode(L, x, 1, "error");
+    if (!m) {   /* the cause cannot travel: its text does */
+        lua_settop(L, 3);
+        lua_pushnil(L);
+        m = pr_lua_try_encode(L, x, 1, "error");
+    }
+    if (m)
+        m->kind = PR_MSG_ERROR;
+    lua_settop(L, 0);
+    lua_pushlightuserdata(L, m);
+    return 1;
+}
+
+/* The error value lies on top of co's stack. */
+static pr_outcome failed(pr_worker *w, pr_lua *x, pr_co *co)
+{
+    lua_State *L = x->L;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->describe_failure);
+    lua_pushlightuserdata(L, co->L);
+    w->failure = NULL;
+    if (lua_pcall(L, 1, 1, 0) == 0)
+        w->failure = lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    return PR_FAILED;
+}
+
+/* A text lies on top of the main stack; it is popped. */
+static pr_outcome failed_with_text(pr_worker *w, pr_lua *x)
+{
+    lua_State *L = x->L;
+    size_t len = 0;
+    const char *text = lua_tolstring(L, -1, &len);
+    w->failure = NULL;
+    pr_msg *m = pr_msg_new(&w->pool, pr_wire_size_bytes(6) + pr_wire_size_bytes(text ? len : 0) + 2);
+    if (m) {
+        uint8_t *at = pr_wire_put_string(m->data, "failed", 6);
+        at = pr_wire_put_string(at, text ? text : "", text ? len : 0);
+        at[0] = at[1] = PR_TAG_NIL;
+        m->count = 4;
+        m->kind = PR_MSG_ERROR;
+        w->failure = m;
+    }
+    lua_pop(L, 1);
+    return PR_FAILED;
+}
+
+/* --- behaviours in this state */
+
+static uint32_t hash_of(const char *s, size_t len)
+{
+    uint32_t h = (uint32_t)len ^ 0x9e3779b9u;
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ (uint8_t)s[i]) * 16777619u;
+    return h;
+}
+
+static int handler_named(const pr_loaded *b, const char *name, uint32_t len)
+{
+    if (!b->names)
+        return LUA_NOREF;
+    uint32_t hash = hash_of(name, len);
+    for (uint32_t i = hash & b->names_mask;; i = (i + 1) & b->names_mask) {
+        const pr_named *n = &b->names[i];
+        if (!n->name)
+            return LUA_NOREF;
+        if (n->hash == hash && n->len == len && memcmp(n->name, name, len) == 0)
+            return n->ref;
+    }
+}
+
+static void unload(lua_State *L, pr_loaded *b)
+{
+    if (b->generation == 0)
+        return;
+    luaL_unref(L, LUA_REGISTRYINDEX, b->start);
+    luaL_unref(L, LUA_REGISTRYINDEX, b->receive);
+    luaL_unref(L, LUA_REGISTRYINDEX, b->stop);
+    luaL_unref(L, LUA_REGISTRYINDEX, b->table);
+    for (uint32_t i = 0; b->names && i <= b->names_mask; i++)
+        if (b->names[i].name)
+            luaL_unref(L, LUA_REGISTRYINDEX, b->names[i].ref);
+    pr_free(b->names);
+    memset(b, 0, sizeof *b);
+}
+
+static int field_ref(lua_State *L, int table, const char *name)
+{
+    lua_getfield(L, table, name);
+    if (lua_isnil(L, -1)) {
+        lua_pop(L, 1);
+        return LUA_NOREF;
+    }
+    return luaL_ref(L, LUA_REGISTRYINDEX);
+}
+
+/* Sets up `b` from the behaviour (a function or a table) on top of the stack; pops it. Raises. */
+static void set_loaded(lua_State *L, pr_loaded *b)
+{
+    int top = lua_gettop(L);
+    b->start = b->receive = b->stop = b->table = LUA_NOREF;
+    b->names = NULL;
+    if (lua_isfunction(L, top)) {
+        b->receive = luaL_ref(L, LUA_REGISTRYINDEX);
+        return;
+    }
+    b->start = field_ref(L, top, "start");
+    b->receive = field_ref(L, top, "receive");
+    b->stop = field_ref(L, top, "stop");
+    lua_getfield(L, top, "on");
+    if (lua_istable(L, -1)) {
+        uint32_t count = 0, size = 4;
+        for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1))
+            count++;
+        while (size < 2 * count)
+            size *= 2;
+        b->names = pr_zalloc(size * sizeof *b->names);
+        if (!b->names)
+            luaL_error(L, "not enough memory");
+        b->names_mask = size - 1;
+        for (lua_pushnil(L); lua_next(L, -2);) {
+            if (lua_type(L, -2) != LUA_TSTRING) {
+                lua_pop(L, 1);
+                continue;
+            }
+            size_t len;
+            const char *name = lua_tolstring(L, -2, &len);
+            pr_named n = {name, (uint32_t)len, hash_of(name, len), luaL_ref(L, LUA_REGISTRYINDEX)};
+            uint32_t i = n.hash & b->names_mask;
+            while (b->names[i].name)
+                i = (i + 1) & b->names_mask;
+            b->names[i] = n;
+        }
+    }
+    lua_pop(L, 1);
+    b->table = luaL_ref(L, LUA_REGISTRYINDEX);   /* anchors the names' strings */
+}
+
+static pr_loaded *slot_for(pr_lua *x, uint32_t index)
+{
+    if (index >= x->loaded_capacity) {
+        uint32_t capacity = x->loaded_capacity ? x->loaded_capacity : 64;
+        while (capacity <= index)
+            capacity *= 2;
+        pr_loaded *grown = pr_realloc(x->loaded, capacity * sizeof *grown);
+        if (!grown)
+            return NULL;
+        memset(grown + x->loaded_capacity, 0, (capacity - x->loaded_capacity) * sizeof *grown);
+        x->loaded = grown;
+        x->loaded_capacity = capacity;
+    }
+    return &x->loaded[index];
+}
+
+static pr_loaded *loaded_of(pr_lua *x, pr_actor *a)
+{
+    return &x->loaded[PR_GET(a->behaviour)->index];
+}
+
+static uint32_t new_self_handle(pr_lua *x)
+{
+    return x->free_self_count > 0 ? x->free_self[--x->free_self_count] : ++x->next_self;
+}
+
+static void free_self_handle(pr_lua *x, uint32_t handle)
+{
+    if (x->free_self_count == x->free_self_capacity) {
+        uint32_t capacity = x->free_self_capacity ? 2 * x->free_self_capacity : 256;
+        uint32_t *grown = pr_realloc(x->free_self, capacity * sizeof *grown);
+        if (!grown)
+            return;   /* the handle is not used again, which costs 8 bytes */
+        x->free_self = grown;
+        x->free_self_capacity = capacity;
+    }
+    x->free_self[x->free_self_count++] = handle;
+}
+
+/* prepare_start(actor): loads the behaviour if this state has not, makes `self`, decodes the arguments.
+ * Returns self and the arguments. */
+static int l_prepare_start(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_actor *a = lua_touserdata(L, 1);
+    const pr_behaviour *behaviour = PR_GET(a->behaviour);
+    lua_settop(L, 0);
+    pr_loaded *b = slot_for(x, behaviour->index);
+    if (!b)
+        return luaL_error(L, "not enough memory");
+    if (b->generation != behaviour->generation) {
+        unload(L, b);
+        lua_rawgeti(L, LUA_REGISTRYINDEX, x->load);
+        lua_pushlstring(L, (const char *)behaviour->bytes, behaviour->size);
+        lua_call(L, 1, 1);
+        set_loaded(L, b);
+        b->generation = behaviour->generation;
+    }
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
+    lua_newtable(L);
+    uint32_t handle = new_self_handle(x);
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, 1, (int)handle);
+    a->self = handle;
+    return 1 + (a->start_args ? pr_lua_decode(L, x, a->start_args, 0) : 0);
+}
+
+/* --- running a handler */
+
+/* Replies with the values above `base` on co's stack to the handler's own message, if it was an ask. False: they
+ * cannot be sent, and a text lies on x->L's stack. */
+static bool reply_values(pr_worker *w, pr_lua *x, pr_msg *m, pr_co *co, int base)
+{
+    lua_State *L = x->L;
+    int n = lua_gettop(co->L) - base;
+    bool simple = n <= 32;
+    for (int i = 1; simple && i <= n; i++) {
+        uint64_t id;
+        int type = lua_type(co->L, base + i);
+        simple = type == LUA_TNIL || type == LUA_TBOOLEAN || type == LUA_TNUMBER || type == LUA_TSTRING ||
+                 pr_lua_is_ref(co->L, base + i, &id);
+    }
+    pr_msg *reply;
+    if (simple) {
+        reply = pr_lua_try_encode(co->L, x, base + 1, "reply");
+        if (!reply) {
+            lua_xmove(co->L, L, 1);
+            return false;
+        }
+    } else {
+        lua_rawgeti(L, LUA_REGISTRYINDEX, x->encode_reply);
+        if (!lua_checkstack(L, n + 4)) {
+            lua_pop(L, 1);
+            lua_pushliteral(L, "not enough memory to reply");
+            return false;
+        }
+        lua_xmove(co->L, L, n);
+        if (lua_pcall(L, n, 1, 0) != 0)
+            return false;
+        reply = lua_touserdata(L, -1);
+        lua_pop(L, 1);
+    }
+    reply->kind = PR_MSG_REPLY;
+    reply->target = m->sender;
+    reply->sender = m->target;
+    reply->ask = m->ask;
+    m->ask = 0;
+    pr_reply(w->rt, w, reply);
+    return true;
+}
+
+static int l_encode_reply(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_msg *m = pr_lua_try_encode(L, x, 1, "reply");
+    if (!m)
+        return lua_error(L);
+    lua_settop(L, 0);
+    lua_pushlightuserdata(L, m);   /* room is there: nothing raises any more */
+    return 1;
+}
+
+static pr_msg *own_message(pr_worker *w)
+{
+    pr_msg *m = w->hand;
+    while (m && m->taken)
+        m = m->next;
+    return m;
+}
+
+/* Runs or goes on: the function (at first) and `nargs` arguments lie on co's stack. */
+static pr_outcome run(pr_worker *w, pr_lua *x, pr_co *co, int nargs)
+{
+    int base = 1;
+    int status = lua_resume(co->L, nargs);
+    if (status == 0) {
+        pr_msg *m = own_message(w);
+        if (w->running->wait)   /* an ask in a coroutine of the script's own that was left behind */
+            pr_actor_unwait(w, w->running);
+        if (m && m->ask && !reply_values(w, x, m, co, base)) {
+            give_coroutine(x, co);
+            return failed_with_text(w, x);
+        }
+        give_coroutine(x, co);
+        return PR_DONE;
+    }
+    if (status == LUA_YIELD) {
+        pr_wait *wait = w->running->wait;
+        if (wait && lua_touserdata(co->L, -1) == &pr_lua_sentinel) {
+            lua_pop(co->L, 1);
+            wait->suspended = co;
+            return PR_SUSPENDED;
+        }
+        if (wait)
+            pr_actor_unwait(w, w->running);
+        drop_coroutine(x, co);
+        lua_pushliteral(x->L, "coroutine.yield called outside a coroutine (pierrot.yield() lets others run)");
+        return failed_with_text(w, x);
+    }
+    if (w->running->wait)
+        pr_actor_unwait(w, w->running);
+    failed(w, x, co);
+    drop_coroutine(x, co);
+    return PR_FAILED;
+}
+
+static pr_outcome no_memory(pr_worker *w)
+{
+    w->failure = NULL;
+    return PR_FAILED;
+}
+
+static pr_outcome start(pr_worker *w, pr_actor *a)
+{
+    pr_lua *x = of(w);
+    lua_State *L = x->L;
+    lua_settop(L, 0);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->prepare_start);
+    lua_pushlightuserdata(L, a);
+    if (lua_pcall(L, 1, LUA_MULTRET, 0) != 0)
+        return failed_with_text(w, x);
+    int n = lua_gettop(L);
+    const pr_loaded *b = loaded_of(x, a);
+    if (b->start == LUA_NOREF) {
+        lua_settop(L, 0);
+        return PR_DONE;
+    }
+    pr_co *co = take_coroutine(x);
+    if (!co || !lua_checkstack(co->L, n + 8)) {
+        lua_settop(L, 0);
+        return no_memory(w);
+    }
+    lua_rawgeti(co->L, LUA_REGISTRYINDEX, b->start);
+    lua_xmove(L, co->L, n);
+    return run(w, x, co, n);
+}
+
+static pr_outcome receive(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    pr_lua *x = of(w);
+    const pr_loaded *b = loaded_of(x, a);
+    uint32_t len;
+    int handler = LUA_NOREF;
+    uint32_t skip = 0;
+    if (b->names) {
+        const char *name = pr_msg_first_string(m, &len);
+        if (name && (handler = handler_named(b, name, len)) != LUA_NOREF)
+            skip = 1;
+    }
+    if (handler == LUA_NOREF)
+        handler = b->receive;
+    if (handler == LUA_NOREF)
+        return PR_UNHANDLED;
+    pr_co *co = take_coroutine(x);
+    if (!co)
+        return no_memory(w);
+    lua_rawgeti(co->L, LUA_REGISTRYINDEX, handler);
+    lua_rawgeti(co->L, 1, (int)a->self);
+    int n = pr_lua_decode_to(co->L, x, m, skip);
+    if (n < 0) {
+        give_coroutine(x, co);
+        return failed_with_text(w, x);
+    }
+    return run(w, x, co, n + 1);
+}
+
+static pr_outcome resume(pr_worker *w, pr_actor *a)
+{
+    pr_lua *x = of(w);
+    pr_wait *wait = w->resumed;
+    pr_co *co = wait->suspended;
+    int n = 0;
+    (void)a;
+    switch (wait->kind) {
+    case PR_WAIT_ASK:
+        if (wait->reply) {
+            lua_pushboolean(co->L, wait->reply->kind == PR_MSG_REPLY);
+            n = pr_lua_decode_to(co->L, x, wait->reply, 0);
+            if (n < 0) {   /* no memory for the reply: an error of the ask */
+                lua_pop(x->L, 1);
+                lua_settop(co->L, lua_gettop(co->L) - 1);
+                lua_pushboolean(co->L, 0);
+                n = 0;
+            }
+            n++;
+        } else {
+            lua_pushboolean(co->L, 0);
+            lua_rawgeti(co->L, LUA_REGISTRYINDEX, x->timeout_text);
+            n = 2;
+        }
+        break;
+    case PR_WAIT_RECEIVE:
+        lua_pushboolean(co->L, !wait->timed_out);
+        n = 1;
+        break;
+    default:
+        break;
+    }
+    return run(w, x, co, n);
+}
+
+/* stop(self, reason): the reason is decoded under protection, then all is moved to the coroutine. */
+static int l_prepare_stop(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_actor *a = lua_touserdata(L, 1);
+    const pr_msg *reason = lua_touserdata(L, 2);
+    lua_settop(L, 0);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, loaded_of(x, a)->stop);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
+    lua_rawgeti(L, 2, (int)a->self);
+    lua_remove(L, 2);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->reason);
+    if (!reason) {
+        lua_pushboolean(L, 0);
+        lua_pushliteral(L, "normal");
+        lua_call(L, 2, 1);
+    } else {
+        lua_pushboolean(L, reason->kind == PR_MSG_ERROR);
+        lua_call(L, 1 + pr_lua_decode(L, x, reason, 0), 1);
+    }
+    return 3;
+}
+
+static pr_outcome stop(pr_worker *w, pr_actor *a, const pr_msg *reason)
+{
+    pr_lua *x = of(w);
+    lua_State *L = x->L;
+    if (loaded_of(x, a)->stop == LUA_NOREF)
+        return PR_DONE;
+    lua_settop(L, 0);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->prepare_stop);
+    lua_pushlightuserdata(L, a);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)reason);
+    if (lua_pcall(L, 2, 3, 0) != 0)
+        return failed_with_text(w, x);
+    pr_co *co = take_coroutine(x);
+    if (!co)
+        return no_memory(w);
+    lua_xmove(L, co->L, 3);
+    return run(w, x, co, 2);
+}
+
+static void abandon(pr_worker *w, pr_actor *a, void *suspended)
+{
+    (void)a;
+    drop_coroutine(of(w), suspended);
+}
+
+static void release(pr_worker *w, pr_actor *a)
+{
+    pr_lua *x = of(w);
+    if (a->self == 0)
+        return;
+    pr_lua_output_ended(x, PR_GET(a->id));
+    lua_State *L = x->L;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
+    lua_pushboolean(L, 0);   /* not nil: the array part keeps its place */
+    lua_rawseti(L, -2, (int)a->self);
+    lua_pop(L, 1);
+    free_self_handle(x, a->self);
+    a->self = 0;
+}
+
+static void where(pr_worker *w, void *suspended, char *buf, size_t cap)
+{
+    (void)w;
+    pr_co *co = suspended;
+    lua_Debug ar;
+    for (int level = 0; lua_getstack(co->L, level, &ar); level++)
+        if (lua_getinfo(co->L, "Sl", &ar) && ar.currentline > 0 && strncmp(ar.short_src, "pierrot/", 8) != 0) {
+            snprintf(buf, cap, "%s:%d", ar.short_src, ar.currentline);
+            return;
+        }
+}
+
+const pr_ops pr_lua_ops = {start, receive, resume, stop, abandon, release, where};
+
+int pr_lua_become_script(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_loaded *b = loaded_of(x, x->w->running);
+    uint32_t generation = b->generation;
+    pr_loaded fresh = {0};
+    lua_settop(L, 1);
+    set_loaded(L, &fresh);
+    fresh.generation = generation;
+    unload(L, b);
+    *b = fresh;
+    return 0;
+}
+
+static int anchor(lua_State *L, pr_lua *x, lua_CFunction f)
+{
+    lua_pushlightuserdata(L, x);
+    lua_pushcclosure(L, f, 1);
+    return luaL_ref(L, LUA_REGISTRYINDEX);
+}
+
+bool pr_lua_open_actors(lua_State *L, pr_lua *x)
+{
+    lua_newtable(L);
+    x->selves = luaL_ref(L, LUA_REGISTRYINDEX);
+    lua_pushliteral(L, "timeout");
+    x->timeout_text = luaL_ref(L, LUA_REGISTRYINDEX);
+    x->decode_message = anchor(L, x, pr_lua_decode_message);
+    x->prepare_start = anchor(L, x, l_prepare_start);
+    x->prepare_stop = anchor(L, x, l_prepare_stop);
+    x->encode_reply = anchor(L, x, l_encode_reply);
+    x->describe_failure = anchor(L, x, l_describe_failure);
+    return true;
+}
+
+void pr_lua_close_actors(pr_lua *x)
+{
+    for (uint32_t i = 0; i < x->loaded_capacity; i++)
+        pr_free(x->loaded[i].names);
+    pr_free(x->loaded);
+    pr_free(x->free_self);
+    while (x->co) {
+        pr_co *co = x->co;
+        x->co = co->next;
+        pr_free(co);
+    }
+}

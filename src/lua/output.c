@@ -1,0 +1,190 @@
+/* print and io.write from many workers, never mixed within a line: what an actor writes is kept until its line
+ * is whole and goes out in one write to stdout, whose lock keeps the lines of several workers apart. */
+#include "border.h"
+
+#include "../alloc.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LONGEST = 64 * 1024 };   /* a line longer than this goes out in pieces */
+
+/* An unfinished line. Few actors have one at a time: a list will do. */
+typedef struct piece {
+    struct piece *next;
+    uint64_t actor;
+    size_t len, cap;
+    char *bytes;
+} piece;
+
+struct pr_output {
+    piece *pieces;
+};
+
+static int put(const char *bytes, size_t len)
+{
+    return fwrite(bytes, 1, len, stdout) == len ? 0 : errno ? errno : EIO;
+}
+
+static piece **find(struct pr_output *o, uint64_t actor)
+{
+    piece **at = &o->pieces;
+    while (*at && (*at)->actor != actor)
+        at = &(*at)->next;
+    return at;
+}
+
+/* 0, or an errno. */
+static int flush_piece(piece **at)
+{
+    piece *p = *at;
+    if (!p)
+        return 0;
+    int status = p->len ? put(p->bytes, p->len) : 0;
+    *at = p->next;
+    pr_free(p->bytes);
+    pr_free(p);
+    return status;
+}
+
+static int append(piece *p, const char *bytes, size_t len)
+{
+    if (p->len + len > p->cap) {
+        size_t cap = p->cap ? 2 * p->cap : 256;
+        while (cap < p->len + len)
+            cap *= 2;
+        char *grown = pr_realloc(p->bytes, cap);
+        if (!grown)
+            return ENOMEM;
+        p->bytes = grown;
+        p->cap = cap;
+    }
+    memcpy(p->bytes + p->len, bytes, len);
+    p->len += len;
+    return 0;
+}
+
+static int write_out(pr_lua *x, const char *bytes, size_t len)
+{
+    uint64_t actor = x->w->running ? PR_GET(x->w->running->id) : 0;
+    const char *last = len ? memrchr(bytes, '\n', len) : NULL;
+    size_t whole = last ? (size_t)(last - bytes) + 1 : 0;
+    piece **at = find(x->output, actor);
+    int status = 0;
+    if (whole) {
+        if (*at) {
+            /* The line's beginning and its end go out as one. */
+            status = append(*at, bytes, whole);
+            int flushed = flush_piece(at);
+            status = status ? status : flushed;
+        } else {
+            status = put(bytes, whole);
+        }
+        at = find(x->output, actor);
+    }
+    if (status || whole == len)
+        return status;
+    if (!*at) {
+        piece *p = pr_zalloc(sizeof *p);
+        if (!p)
+            return put(bytes + whole, len - whole);
+        p->actor = actor;
+        *at = p;
+    }
+    status = append(*at, bytes + whole, len - whole);
+    return status || (*at)->len <= LONGEST ? status : flush_piece(at);
+}
+
+static int result(lua_State *L, int status)
+{
+    if (status == 0) {
+        lua_pushboolean(L, 1);
+        return 1;
+    }
+    lua_pushnil(L);
+    lua_pushstring(L, strerror(status));
+    lua_pushinteger(L, status);
+    return 3;
+}
+
+/* print(...) */
+static int l_print(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    int n = lua_gettop(L);
+    luaL_Buffer line;
+    lua_getglobal(L, "tostring");
+    for (int i = 1; i <= n; i++) {
+        if (lua_type(L, i) == LUA_TSTRING)
+            continue;
+        lua_pushvalue(L, n + 1);
+        lua_pushvalue(L, i);
+        lua_call(L, 1, 1);
+        if (!lua_isstring(L, -1))
+            return pr_lua_raise(L, 1, "'tostring' must return a string to 'print'");
+        lua_replace(L, i);
+    }
+    luaL_buffinit(L, &line);
+    for (int i = 1; i <= n; i++) {
+        if (i > 1)
+            luaL_addchar(&line, '\t');
+        lua_pushvalue(L, i);
+        luaL_addvalue(&line);
+    }
+    luaL_addchar(&line, '\n');
+    luaL_pushresult(&line);
+    size_t len;
+    const char *text = lua_tolstring(L, -1, &len);
+    write_out(x, text, len);
+    return 0;
+}
+
+/* write(...): strings and numbers -> true | nil, text, errno */
+static int l_write(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    int n = lua_gettop(L);
+    for (int i = 1; i <= n; i++)
+        if (!lua_isstring(L, i))
+            return pr_lua_raise(L, 2, "bad argument #%d to 'write' (string expected, got %s)", i, luaL_typename(L, i));
+    if (n > 1)
+        lua_concat(L, n);
+    else if (n == 0)
+        lua_pushliteral(L, "");
+    size_t len;
+    const char *text = lua_tolstring(L, -1, &len);
+    return result(L, write_out(x, text, len));
+}
+
+/* flush(): what this actor has begun goes out as it is */
+static int l_flush(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    int status = flush_piece(find(x->output, x->w->running ? PR_GET(x->w->running->id) : 0));
+    if (status == 0 && fflush(stdout) != 0)
+        status = errno;
+    return result(L, status);
+}
+
+void pr_lua_output_ended(pr_lua *x, uint64_t actor)
+{
+    if (x->output && x->output->pieces)
+        flush_piece(find(x->output, actor));
+}
+
+bool pr_lua_open_output(lua_State *L, pr_lua *x)
+{
+    static const luaL_Reg functions[] = {{"print", l_print}, {"write", l_write}, {"flush", l_flush}, {NULL, NULL}};
+    x->output = pr_zalloc(sizeof *x->output);
+    pr_lua_add(L, x, functions);
+    return x->output != NULL;
+}
+
+void pr_lua_close_output(pr_lua *x)
+{
+    while (x->output && x->output->pieces)
+        flush_piece(&x->output->pieces);
+    pr_free(x->output);
+    x->output = NULL;
+}

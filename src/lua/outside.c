@@ -1,0 +1,292 @@
+/* Outside: a plain program that starts a runtime, and the calls that wait there, which block its thread. */
+#include "border.h"
+
+#include "../alloc.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static uint64_t until_ns(uint64_t ms)
+{
+    return ms >= UINT64_MAX / 2000000 ? UINT64_MAX : pr_now_ns() + ms * 1000000;
+}
+
+/* ask, ask_within: as inside, see inside.c */
+static int ask(lua_State *L, int from, uint64_t ms)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = x->rt;
+    uint64_t target = pr_lua_target(L, x, 1, "ask", 2);
+    pr_msg *m = pr_lua_encode(L, x, from, "message", 2);
+    if (++x->port->next_ask == 0)
+        x->port->next_ask = 1;
+    uint32_t number = x->port->next_ask;
+    m->kind = PR_MSG_USER;
+    m->target = target;
+    m->sender = x->port->id;
+    m->ask = number;
+    pr_status status = pr_send(rt, NULL, m);
+    if (status != PR_OK) {
+        pr_msg_free(NULL, m);
+        lua_pushboolean(L, 0);
+        lua_pushliteral(L, "dead");
+        lua_pushstring(L, status == PR_STOPPING ? "the actor is stopping" : "there is no such actor");
+        return 3;
+    }
+    pr_msg *reply = pr_port_reply(rt, x->port, number, until_ns(ms));
+    if (!reply) {
+        lua_pushboolean(L, 0);
+        lua_pushliteral(L, "timeout");
+        return 2;
+    }
+    /* Kept where a failed decode cannot lose it. */
+    pr_msg **kept = lua_newuserdata(L, sizeof *kept);
+    *kept = reply;
+    luaL_getmetatable(L, "pierrot.reply");
+    lua_setmetatable(L, -2);
+    lua_pushboolean(L, reply->kind == PR_MSG_REPLY);
+    int n = pr_lua_decode(L, x, reply, 0) + 1;
+    pr_msg_free(NULL, reply);
+    *kept = NULL;
+    return n;
+}
+
+static int l_reply_gc(lua_State *L)
+{
+    pr_msg **kept = lua_touserdata(L, 1);
+    if (*kept)
+        pr_msg_free(NULL, *kept);
+    *kept = NULL;
+    return 0;
+}
+
+static int l_ask(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    return ask(L, 2, (uint64_t)(pr_lua_runtime(L, x, 2)->config.ask_timeout * 1000));
+}
+
+static int l_ask_within(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_lua_runtime(L, x, 2);
+    return ask(L, 3, pr_lua_check_ms(L, 2, "ask_within", 2));
+}
+
+static int l_sleep(lua_State *L)
+{
+    uint64_t until = until_ns(pr_lua_check_ms(L, 1, "sleep", 1));
+    for (uint64_t now; (now = pr_now_ns()) < until;) {
+        uint64_t left = until - now;
+        struct timespec t = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
+        nanosleep(&t, NULL);
+    }
+    return 0;
+}
+
+static int l_yield(lua_State *L)
+{
+    (void)L;
+    return 0;
+}
+
+/* await(due or nil, tested): see inside.c */
+static int l_await(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_lua_runtime(L, x, 3);
+    uint64_t until = UINT64_MAX;
+    if (!lua_isnil(L, 1)) {
+        double at = lua_tonumber(L, 1);
+        until = at > 9e9 ? UINT64_MAX : at <= 0 ? 0 : (uint64_t)(at * 1e9);
+    }
+    lua_pushboolean(L, pr_port_wait(x->port, until));
+    return 1;
+}
+
+static int l_self(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_lua_runtime(L, x, 1);
+    pr_lua_push_ref(L, x->port->id);
+    return 1;
+}
+
+static int l_nothing(lua_State *L)
+{
+    lua_pushnil(L);
+    return 1;
+}
+
+/* --- the runtime's life */
+
+static char *copy_text(const char *s)
+{
+    size_t size = strlen(s) + 1;
+    char *copy = pr_alloc(size);
+    return copy ? memcpy(copy, s, size) : NULL;
+}
+
+static void free_paths(pr_lua_paths *paths)
+{
+    if (paths) {
+        pr_free(paths->path);
+        pr_free(paths->cpath);
+        pr_free(paths);
+    }
+}
+
+static pr_lua_paths *paths_of(lua_State *L)
+{
+    pr_lua_paths *paths = pr_zalloc(sizeof *paths);
+    if (!paths)
+        return NULL;
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "path");
+    lua_getfield(L, -2, "cpath");
+    paths->path = copy_text(lua_isstring(L, -2) ? lua_tostring(L, -2) : "");
+    paths->cpath = copy_text(lua_isstring(L, -1) ? lua_tostring(L, -1) : "");
+    lua_pop(L, 3);
+    if (paths->path && paths->cpath)
+        return paths;
+    free_paths(paths);
+    return NULL;
+}
+
+/* start(workers, throughput, ask_timeout, log level, spin): all checked by the Lua half. -> true | nil, reason */
+static int l_start(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    if (x->rt)
+        return pr_lua_raise(L, 2, "start: pierrot is running already");
+    pr_config c;
+    pr_config_init(&c);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    c.workers = lua_isnil(L, 1) ? (cores > 2 ? (uint32_t)cores : 2) : (uint32_t)lua_tointeger(L, 1);
+    if (c.workers > 1024)
+        c.workers = 1024;
+    c.throughput = (uint32_t)lua_tointeger(L, 2);
+    c.ask_timeout = lua_tonumber(L, 3);
+    c.log_level = (enum pr_log_level)lua_tointeger(L, 4);
+    if (!lua_isnil(L, 5))
+        c.spin = (uint32_t)lua_tointeger(L, 5);
+    c.first_generation = x->first_generation;
+    c.open_worker = pr_lua_open_worker;
+    c.close_worker = pr_lua_close_worker;
+    c.idle_worker = pr_lua_idle_worker;
+    c.context = paths_of(L);
+    char error[512] = "not enough memory";
+    pr_runtime *rt = c.context ? pr_runtime_start(&c, error, sizeof error) : NULL;
+    pr_port *port = rt ? pr_port_open(rt) : NULL;
+    if (!port) {
+        if (rt) {
+            pr_runtime_stop(rt, NULL);
+            if (pr_runtime_join(rt, UINT64_MAX) == PR_OK)
+                pr_runtime_free(rt);
+        }
+        free_paths(c.context);
+        lua_pushnil(L);
+        lua_pushstring(L, error);
+        return 2;
+    }
+    x->rt = rt;
+    x->port = port;
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+static void finish(pr_lua *x)
+{
+    pr_runtime *rt = x->rt;
+    while (x->hand) {
+        pr_msg *m = x->hand;
+        x->hand = m->next;
+        pr_reply_error(rt, NULL, m, "dead", "the program has shut the runtime down");
+        pr_msg_free(NULL, m);
+    }
+    pr_port_close(rt, x->port);
+    x->port = NULL;
+    x->rt = NULL;
+    x->first_generation = PR_GET(rt->actors.last_generation) + 2;   /* no id of this one will be given out again */
+}
+
+/* shutdown(seconds) -> true | nil, "timeout" */
+static int l_shutdown(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    uint64_t ms = pr_lua_check_ms(L, 1, "shutdown", 1);
+    pr_runtime *rt = x->rt;
+    if (!rt) {
+        lua_pushboolean(L, 1);
+        return 1;
+    }
+    pr_runtime_stop(rt, NULL);
+    pr_status status = pr_runtime_join(rt, until_ns(ms));
+    finish(x);
+    if (status == PR_OK) {
+        pr_lua_paths *paths = rt->config.context;
+        pr_runtime_free(rt);
+        free_paths(paths);
+        lua_pushboolean(L, 1);
+        return 1;
+    }
+    /* Threads are still inside: what they stand on stays. */
+    lua_pushnil(L);
+    lua_pushliteral(L, "timeout");
+    return 2;
+}
+
+/* wait_quiet(): until nothing is left that could happen, or shutdown has begun. -> whether it has */
+static int l_wait_quiet(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, 1);
+    pr_runtime_wait_quiet(rt);
+    lua_pushboolean(L, atomic_load_explicit(&rt->stopping, memory_order_acquire));
+    return 1;
+}
+
+static int l_script_failed(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    lua_pushboolean(L, x->rt && atomic_load_explicit(&x->rt->script_failed, memory_order_relaxed));
+    return 1;
+}
+
+/* pr_lua_close for a state that goes away while its runtime runs: the end of a plain program. */
+static int l_state_gc(lua_State *L)
+{
+    pr_lua *x = *(pr_lua **)lua_touserdata(L, 1);
+    if (x->rt) {
+        pr_runtime *rt = x->rt;
+        pr_runtime_stop(rt, NULL);
+        bool ended = pr_runtime_join(rt, pr_now_ns() + 5000000000u) == PR_OK;
+        finish(x);
+        if (ended) {
+            pr_lua_paths *paths = rt->config.context;
+            pr_runtime_free(rt);
+            free_paths(paths);
+        }
+    }
+    return 0;
+}
+
+void pr_lua_open_outside(lua_State *L, pr_lua *x)
+{
+    static const luaL_Reg functions[] = {
+        {"ask", l_ask}, {"ask_within", l_ask_within}, {"sleep", l_sleep}, {"yield", l_yield}, {"await", l_await},
+        {"self", l_self}, {"parent", l_nothing}, {"start", l_start}, {"shutdown", l_shutdown},
+        {"wait_quiet", l_wait_quiet}, {"script_failed", l_script_failed}, {NULL, NULL}};
+    pr_lua_add(L, x, functions);
+    luaL_newmetatable(L, "pierrot.reply");
+    lua_pushcfunction(L, l_reply_gc);
+    lua_setfield(L, -2, "__gc");
+    lua_pop(L, 1);
+    pr_lua **anchor = lua_newuserdata(L, sizeof *anchor);
+    *anchor = x;
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, l_state_gc);
+    lua_setfield(L, -2, "__gc");
+    lua_setmetatable(L, -2);
+    lua_setfield(L, LUA_REGISTRYINDEX, "pierrot.anchor");
+}

@@ -1,0 +1,223 @@
+/* States that take part: a worker's, made on its thread, and a plain program's, entered by require. */
+#include "border.h"
+
+#include "../alloc.h"
+#include "../version.h"
+#include "embedded.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void pr_lua_add(lua_State *L, pr_lua *x, const luaL_Reg *functions)
+{
+    for (; functions->name; functions++) {
+        lua_pushlightuserdata(L, x);
+        lua_pushcclosure(L, functions->func, 1);
+        lua_setfield(L, -2, functions->name);
+    }
+}
+
+/* The Lua half lies in the binary: package.preload for all of it. */
+static int l_load_embedded(lua_State *L)
+{
+    const struct pr_embedded *m = lua_touserdata(L, lua_upvalueindex(1));
+    if (luaL_loadbuffer(L, m->data, m->size, m->chunkname) != 0)
+        return lua_error(L);
+    lua_pushvalue(L, 1);
+    lua_call(L, 1, 1);
+    return 1;
+}
+
+static void preload(lua_State *L)
+{
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "preload");
+    for (const struct pr_embedded *m = pr_embedded_modules; m->name; m++) {
+        if (strcmp(m->name, "pierrot") == 0)
+            continue;   /* that one is made by pr_lua_open */
+        lua_pushlightuserdata(L, (void *)(uintptr_t)m);
+        lua_pushcclosure(L, l_load_embedded, 1);
+        lua_setfield(L, -2, m->name);
+    }
+    lua_pop(L, 2);
+}
+
+/* ref_methods(table): the metatable of refs, made from the Lua half's methods. */
+static int l_ref_methods(lua_State *L)
+{
+    lua_settop(L, 1);
+    pr_lua_open_refs(L, pr_lua_of(L));
+    return 0;
+}
+
+/* hook(name, function): what C calls in the Lua half. */
+static int l_hook(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    const char *name = luaL_checkstring(L, 1);
+    struct { const char *name; int *ref; } hooks[] = {
+        {"load", &x->load}, {"explain", &x->explain}, {"failure", &x->failure}, {"reason", &x->reason}};
+    lua_settop(L, 2);
+    for (size_t i = 0; i < sizeof hooks / sizeof *hooks; i++)
+        if (strcmp(name, hooks[i].name) == 0) {
+            *hooks[i].ref = luaL_ref(L, LUA_REGISTRYINDEX);
+            return 0;
+        }
+    return luaL_error(L, "no hook '%s'", name);
+}
+
+/* metatables(list): tables with these travel with them. */
+static int l_metatables(lua_State *L)
+{
+    lua_settop(L, 1);
+    pr_lua_open_codec(L, pr_lua_of(L));
+    return 0;
+}
+
+void pr_lua_open(lua_State *L, pr_lua *x)
+{
+    static const luaL_Reg functions[] = {
+        {"ref_methods", l_ref_methods}, {"hook", l_hook}, {"metatables", l_metatables}, {NULL, NULL}};
+    x->L = L;
+    preload(L);
+    lua_newtable(L);
+    pr_lua_add(L, x, functions);
+    pr_lua_open_calls(L, x);
+    pr_lua_open_hand(L, x);
+    pr_lua_open_inspect(L, x);
+    if (x->w) {
+        pr_lua_open_inside(L, x);
+        if (!pr_lua_open_output(L, x))
+            luaL_error(L, "not enough memory");
+        pr_lua_open_actors(L, x);
+        lua_pushlightuserdata(L, &pr_lua_sentinel);
+        lua_setfield(L, -2, "sentinel");
+    } else {
+        pr_lua_open_outside(L, x);
+    }
+    lua_pushboolean(L, x->w != NULL);
+    lua_setfield(L, -2, "inside");
+    lua_pushliteral(L, PIERROT_VERSION);
+    lua_setfield(L, -2, "version");
+    for (const struct pr_embedded *m = pr_embedded_modules; m->name; m++)
+        if (strcmp(m->name, "pierrot") == 0) {
+            if (luaL_loadbuffer(L, m->data, m->size, m->chunkname) != 0)
+                lua_error(L);
+            lua_insert(L, -2);
+            lua_call(L, 1, 1);
+            return;
+        }
+    luaL_error(L, "pierrot was built without its Lua half");
+}
+
+/* --- a worker's */
+
+static int panic(lua_State *L)
+{
+    const char *text = lua_tostring(L, -1);
+    fprintf(stderr, "pierrot: a Lua error outside any protected call: %s\n", text ? text : "(no text)");
+    return 0;   /* LuaJIT ends the process: there is nothing to return to */
+}
+
+static void set_path(lua_State *L, const char *field, const char *value)
+{
+    lua_getglobal(L, "package");
+    lua_pushstring(L, value);
+    lua_setfield(L, -2, field);
+    lua_pop(L, 1);
+}
+
+static int l_open_worker(lua_State *L)
+{
+    pr_lua *x = lua_touserdata(L, 1);
+    const pr_lua_paths *paths = x->rt->config.context;
+    luaL_openlibs(L);
+    if (paths) {
+        set_path(L, "path", paths->path);
+        set_path(L, "cpath", paths->cpath);
+    }
+    pr_lua_open(L, x);
+    lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+    lua_insert(L, -2);
+    lua_setfield(L, -2, "pierrot");
+    return 0;
+}
+
+int pr_lua_open_worker(pr_worker *w, char *error, size_t cap)
+{
+    pr_lua *x = pr_zalloc(sizeof *x);
+    lua_State *L = x ? luaL_newstate() : NULL;
+    if (!L) {
+        pr_free(x);
+        snprintf(error, cap, "not enough memory for a worker's Lua state");
+        return -1;
+    }
+    lua_atpanic(L, panic);
+    x->rt = w->rt;
+    x->w = w;
+    x->L = L;
+    if (lua_cpcall(L, l_open_worker, x) != 0) {
+        const char *text = lua_tostring(L, -1);
+        snprintf(error, cap, "%s", text ? text : "a worker's Lua state cannot be set up");
+        pr_lua_close_output(x);
+        lua_close(L);
+        pr_free(x);
+        return -1;
+    }
+    lua_settop(L, 0);
+    w->state = x;
+    return 0;
+}
+
+void pr_lua_close_worker(pr_worker *w)
+{
+    pr_lua *x = w->state;
+    pr_lua_close_output(x);
+    lua_close(x->L);
+    pr_lua_close_actors(x);
+    pr_free(x);
+    w->state = NULL;
+}
+
+static int l_collect(lua_State *L)
+{
+    lua_pushboolean(L, lua_gc(L, LUA_GCSTEP, 200));
+    return 1;
+}
+
+/* A little of the collector's work, where nobody waits. A cycle is driven to its end once the state has grown by a
+ * quarter since the last one; then the worker may sleep. */
+bool pr_lua_idle_worker(pr_worker *w)
+{
+    pr_lua *x = w->state;
+    size_t bytes = (size_t)lua_gc(x->L, LUA_GCCOUNT, 0) * 1024;
+    PR_SET(w->lua_bytes, bytes);
+    if (!x->collecting) {
+        if (bytes < x->collected_bytes + x->collected_bytes / 4 + 65536)
+            return false;
+        x->collecting = true;
+    }
+    lua_pushcfunction(x->L, l_collect);
+    bool done = lua_pcall(x->L, 0, 1, 0) != 0 || lua_toboolean(x->L, -1);
+    lua_settop(x->L, 0);
+    if (!done)
+        return true;
+    x->collecting = false;
+    x->collected_bytes = (size_t)lua_gc(x->L, LUA_GCCOUNT, 0) * 1024;
+    PR_SET(w->lua_bytes, x->collected_bytes);
+    return false;
+}
+
+/* --- a plain program's */
+
+__attribute__((visibility("default"))) int luaopen_pierrot(lua_State *L);
+
+int luaopen_pierrot(lua_State *L)
+{
+    pr_lua *x = lua_newuserdata(L, sizeof *x);
+    memset(x, 0, sizeof *x);
+    lua_setfield(L, LUA_REGISTRYINDEX, "pierrot.state");   /* anchored as long as the state */
+    pr_lua_open(L, x);
+    return 1;
+}

@@ -1,0 +1,92 @@
+/* Envelopes: what travels between actors.
+ *
+ * Ownership: an envelope has one owner at a time. Whoever allocates it owns it; a send that returns PR_OK
+ * passes it on, any other result leaves it with the sender. The consumer frees it.
+ *
+ * Payload: a sequence of values, each a tag byte and its bytes, little-endian as the machine has it:
+ *   NIL FALSE TRUE           nothing more
+ *   NUMBER REF               8 bytes
+ *   STRING BLOB              a 32-bit length and that many bytes (BLOB: a table or 64-bit integer in the
+ *                            format of LuaJIT's string.buffer)
+ * PR_WIRE_VERSION changes with it.
+ *
+ * Envelopes come from size classes: each worker keeps free ones, the depot of the runtime evens out
+ * what one worker frees and another one allocates (magazines: Bonwick & Adams, USENIX 2001). */
+#ifndef PR_MESSAGE_H
+#define PR_MESSAGE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PR_WIRE_VERSION = 1 };
+
+enum pr_tag {
+    PR_TAG_NIL, PR_TAG_FALSE, PR_TAG_TRUE, PR_TAG_NUMBER, PR_TAG_STRING, PR_TAG_REF, PR_TAG_BLOB
+};
+
+enum pr_msg_kind {
+    /* user lane */
+    PR_MSG_USER,
+    PR_MSG_DRAIN,       /* a mark in the user lane: stop when it is reached; payload: the reason */
+    PR_MSG_REPLY,       /* answers the ask with number `ask`; payload: the values */
+    PR_MSG_ERROR,       /* the same, as an error; payload: kind, message, traceback, cause */
+    /* control lane */
+    PR_MSG_STOP,        /* payload: the reason */
+    PR_MSG_KILL,
+    PR_MSG_WAKE,        /* nothing but a reason to be scheduled (a pinned birth) */
+    PR_MSG_TIMER_ARM,   /* for a worker, not an actor: arm / disarm the timer in `timer` */
+    PR_MSG_TIMER_DISARM
+};
+
+struct pr_user_timer;
+
+typedef struct pr_msg {
+    struct pr_msg *next;          /* link of whichever queue holds it */
+    uint64_t target;              /* the id it is meant for; a reused record tells by it what is not its own */
+    uint64_t sender;              /* 0: none */
+    struct pr_user_timer *timer;  /* NULL, or the timer that sent it (a reference is held) */
+    uint32_t ask;                 /* 0, or the number of the sender's ask that waits for a reply */
+    uint32_t size;                /* payload bytes */
+    uint32_t count;               /* payload values */
+    uint8_t kind;                 /* enum pr_msg_kind */
+    uint8_t class;                /* size class; PR_MSG_CLASSES: allocated to measure */
+    uint8_t ordered;              /* STOP, KILL: from the parent or the shutdown */
+    uint8_t taken;                /* USER: by `receive`, inside the handler of another one */
+    uint8_t data[];
+} pr_msg;
+
+enum { PR_MSG_CLASSES = 3 };
+#define PR_MSG_MAX ((size_t)0xfffffff0u)  /* payload bytes; a length is 32 bits on the wire */
+
+typedef struct pr_depot {
+    pthread_mutex_t lock;
+    pr_msg *chains[PR_MSG_CLASSES];   /* each chain linked by next; chains linked by the first one's `sender` */
+    uint32_t count[PR_MSG_CLASSES];
+} pr_depot;
+
+typedef struct pr_msg_pool {          /* one per worker, owner only */
+    pr_msg *free[PR_MSG_CLASSES];
+    uint32_t count[PR_MSG_CLASSES];
+    pr_depot *depot;
+} pr_msg_pool;
+
+int pr_depot_init(pr_depot *d);
+void pr_depot_destroy(pr_depot *d);
+
+/* A message with room for `size` payload bytes, header zeroed but for size and class. `pool` is the calling
+ * worker's, or NULL on any other thread. NULL when memory runs out or size exceeds PR_MSG_MAX. */
+pr_msg *pr_msg_new(pr_msg_pool *pool, size_t size);
+/* Frees the envelope alone; a timer it refers to must have been released before. */
+void pr_msg_free(pr_msg_pool *pool, pr_msg *m);
+pr_msg *pr_msg_copy(pr_msg_pool *pool, const pr_msg *m);
+void pr_msg_pool_destroy(pr_msg_pool *pool);
+
+/* Writing values into a payload of known size (the caller has computed it with the same helpers). */
+static inline size_t pr_wire_size_bytes(size_t len) { return 1 + 4 + len; }
+uint8_t *pr_wire_put_string(uint8_t *at, const char *s, size_t len);
+/* Reads the first value when it is a string: a pointer into the message, NULL otherwise. */
+const char *pr_msg_first_string(const pr_msg *m, uint32_t *len);
+
+#endif

@@ -1,0 +1,230 @@
+/* Making, starting, stopping and freeing a runtime. See runtime.h. */
+#include "port.h"
+#include "worker.h"
+
+#include "alloc.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { GRACE_NS = 500000000 };
+
+void pr_config_init(pr_config *c)
+{
+    memset(c, 0, sizeof *c);
+    c->workers = 2;
+    c->throughput = 32;
+    c->spin = 64;
+    c->ask_timeout = 5;
+    c->log_level = PR_LOG_INFO;
+}
+
+void pr_runtime_free(pr_runtime *rt)
+{
+    for (uint32_t i = 0; i < rt->worker_count; i++)
+        pr_worker_destroy(&rt->workers[i]);
+    pr_free(rt->workers);
+    pr_ports_destroy(rt);
+    pr_global_destroy(&rt->global);
+    pr_depot_destroy(&rt->depot);
+    pr_behaviours_destroy(&rt->behaviours);
+    pr_registry_destroy(&rt->names);
+    pr_actor_table_destroy(&rt->actors);
+    pthread_mutex_destroy(&rt->root_lock);
+    pthread_cond_destroy(&rt->end_changed);
+    pthread_mutex_destroy(&rt->end_lock);
+    pr_free(rt);
+}
+
+static pr_runtime *make(const pr_config *c)
+{
+    pr_runtime *rt = pr_zalloc_line(sizeof *rt);
+    if (!rt)
+        return NULL;
+    rt->config = *c;
+    pr_log_init(&rt->log, c->log_level, c->log_sink, c->log_context);
+    rt->started_ns = pr_now_ns();
+    int bad = 0;
+    /* None of these but the registry allocates; a failure of one leaves the others to be destroyed as they are. */
+    bad |= pr_actor_table_init(&rt->actors, c->first_generation);
+    bad |= pr_registry_init(&rt->names);
+    bad |= pr_behaviours_init(&rt->behaviours);
+    bad |= pr_depot_init(&rt->depot);
+    bad |= pr_global_init(&rt->global);
+    bad |= pthread_mutex_init(&rt->root_lock, NULL);
+    bad |= pthread_mutex_init(&rt->end_lock, NULL);
+    bad |= pr_cond_init(&rt->end_changed);
+    rt->workers = pr_zalloc_line(c->workers * sizeof *rt->workers);
+    if (rt->workers)
+        for (; rt->worker_count < c->workers; rt->worker_count++)
+            if (pr_worker_init(&rt->workers[rt->worker_count], rt, rt->worker_count) != 0)
+                break;
+    if (bad || rt->worker_count < c->workers) {
+        pr_runtime_free(rt);
+        return NULL;
+    }
+    return rt;
+}
+
+/* Signals are the host's: workers block all of them but those a thread raises by its own fault. */
+static int start_thread(pr_worker *w)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
+    sigdelset(&all, SIGABRT);
+    sigdelset(&all, SIGTRAP);
+    sigdelset(&all, SIGPROF);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int status = pthread_create(&w->thread, NULL, pr_worker_main, w);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return status;
+}
+
+pr_runtime *pr_runtime_start(const pr_config *c, char *error, size_t cap)
+{
+    pr_runtime *rt = make(c);
+    if (!rt) {
+        snprintf(error, cap, "not enough memory");
+        return NULL;
+    }
+    uint32_t started = 0;
+    atomic_store_explicit(&rt->active, rt->worker_count, memory_order_relaxed);
+    pthread_mutex_lock(&rt->end_lock);
+    for (; started < rt->worker_count; started++) {
+        int status = start_thread(&rt->workers[started]);
+        if (status != 0) {
+            rt->open_failed = true;
+            snprintf(rt->open_error, sizeof rt->open_error, "cannot start thread %u of %u: %s", started + 1,
+                     rt->worker_count, strerror(status));
+            break;
+        }
+        rt->workers[started].has_thread = true;
+        rt->threads_alive++;
+    }
+    while (rt->threads_opened < started)
+        pthread_cond_wait(&rt->end_changed, &rt->end_lock);
+    bool failed = rt->open_failed;
+    pthread_mutex_unlock(&rt->end_lock);
+    if (!failed)
+        return rt;
+    snprintf(error, cap, "%s", rt->open_error);
+    pr_workers_leave(rt);
+    pr_runtime_join(rt, UINT64_MAX);
+    pr_runtime_free(rt);
+    return NULL;
+}
+
+void pr_workers_leave(pr_runtime *rt)
+{
+    atomic_store_explicit(&rt->exit, 1, memory_order_seq_cst);   /* pairs with look_around */
+    for (uint32_t i = 0; i < rt->worker_count; i++)
+        pr_worker_wake(&rt->workers[i]);
+}
+
+static void order_all(pr_runtime *rt, pr_worker *w, uint8_t kind)
+{
+    for (uint32_t link = PR_GET(rt->root_first); link;) {
+        pr_actor *a = pr_actor_slot(&rt->actors, link - 1);
+        uint64_t id = PR_GET(a->id);
+        pr_msg *reason = id ? pr_msg_new(w ? &w->pool : NULL, pr_wire_size_bytes(8)) : NULL;
+        if (reason) {
+            pr_wire_put_string(reason->data, "shutdown", 8);
+            reason->count = 1;
+        }
+        if (id)
+            pr_order(rt, w, id, kind, reason, true);
+        link = PR_GET(a->next_sibling);
+    }
+}
+
+void pr_runtime_stop(pr_runtime *rt, pr_worker *w)
+{
+    pthread_mutex_lock(&rt->root_lock);
+    bool first = !atomic_exchange_explicit(&rt->stopping, 1, memory_order_acq_rel);
+    bool empty = rt->root_children == 0;
+    if (first)
+        order_all(rt, w, PR_MSG_STOP);   /* the youngest first */
+    pthread_mutex_unlock(&rt->root_lock);
+    if (first && empty)
+        pr_workers_leave(rt);
+    pthread_mutex_lock(&rt->end_lock);
+    pthread_cond_broadcast(&rt->end_changed);
+    pthread_mutex_unlock(&rt->end_lock);
+}
+
+static bool wait_threads(pr_runtime *rt, uint64_t until_ns)
+{
+    pthread_mutex_lock(&rt->end_lock);
+    while (rt->threads_alive > 0)
+        if (!pr_cond_wait_until(&rt->end_changed, &rt->end_lock, until_ns))
+            break;
+    bool gone = rt->threads_alive == 0;
+    pthread_mutex_unlock(&rt->end_lock);
+    return gone;
+}
+
+static void report_stuck(pr_runtime *rt)
+{
+    uint64_t now_ms = pr_now_ns() / 1000000;
+    for (uint32_t i = 0; i < rt->worker_count; i++) {
+        uint64_t id = PR_GET(rt->workers[i].current);
+        if (id == 0)
+            continue;
+        char who[256];
+        pr_actor_describe(rt, id, who, sizeof who);
+        pr_logf(&rt->log, PR_LOG_ERROR, "shutdown: %s has held worker %u for %.1f s and does not return; it is left behind",
+                who, i + 1, (double)(now_ms - PR_GET(rt->workers[i].current_since_ms)) / 1000);
+    }
+}
+
+pr_status pr_runtime_join(pr_runtime *rt, uint64_t until_ns)
+{
+    if (!wait_threads(rt, until_ns)) {
+        /* The time is over. What is merely suspended can still be ended; a handler that runs cannot. */
+        pthread_mutex_lock(&rt->root_lock);
+        order_all(rt, NULL, PR_MSG_KILL);
+        pthread_mutex_unlock(&rt->root_lock);
+        if (!wait_threads(rt, pr_now_ns() + GRACE_NS)) {
+            report_stuck(rt);
+            return PR_TIMEOUT;
+        }
+    }
+    for (uint32_t i = 0; i < rt->worker_count; i++)
+        if (rt->workers[i].has_thread) {
+            pthread_join(rt->workers[i].thread, NULL);
+            rt->workers[i].has_thread = false;
+        }
+    return PR_OK;
+}
+
+void pr_runtime_wait_quiet(pr_runtime *rt)
+{
+    pthread_mutex_lock(&rt->end_lock);
+    /* Whoever brings `active` to 0 signals under the lock afterwards (tell_quiet). */
+    while (!atomic_load_explicit(&rt->stopping, memory_order_acquire) && rt->threads_alive > 0 &&
+           atomic_load_explicit(&rt->active, memory_order_seq_cst) > 0)
+        pthread_cond_wait(&rt->end_changed, &rt->end_lock);
+    pthread_mutex_unlock(&rt->end_lock);
+}
+
+static void add(pr_counters *sum, const pr_counters *c)
+{
+    /* All fields are uint64 atomics. */
+    _Atomic uint64_t *to = (_Atomic uint64_t *)(void *)sum;
+    const _Atomic uint64_t *from = (const _Atomic uint64_t *)(const void *)c;
+    for (size_t i = 0; i < sizeof *sum / sizeof *to; i++)
+        PR_BUMP(to[i], PR_GET(from[i]));
+}
+
+void pr_runtime_counters(pr_runtime *rt, pr_counters *sum)
+{
+    memset(sum, 0, sizeof *sum);
+    add(sum, &rt->outside);
+    for (uint32_t i = 0; i < rt->worker_count; i++)
+        add(sum, &rt->workers[i].counters);
+}

@@ -1,0 +1,149 @@
+/* A runtime: its workers and what they share. Several may live in one process; there are no globals.
+ *
+ * Threads: functions marked "any thread" may be called from anywhere while the runtime lives; `w` is then
+ * the calling worker, or NULL on a thread that is none. */
+#ifndef PR_RUNTIME_H
+#define PR_RUNTIME_H
+
+#include "actor.h"
+#include "behaviour.h"
+#include "log.h"
+#include "ready_queue.h"
+#include "registry.h"
+
+typedef enum pr_status {
+    PR_OK, PR_DEAD, PR_STOPPING, PR_EXISTS, PR_NOMEM, PR_TIMEOUT, PR_BUSY, PR_FAILURE
+} pr_status;
+
+enum pr_dead_reason { PR_DEAD_NOBODY, PR_DEAD_STOPPING, PR_DEAD_UNHANDLED, PR_DEAD_SHUTDOWN, PR_DEAD_REASONS };
+
+/* One writer each (a worker), read by anyone as a snapshot. `sent` are accepted tells and asks: each of
+ * them ends as handled, as a dead letter or as cancelled (a timer's). */
+typedef struct pr_counters {
+    _Atomic uint64_t sent, handled, rejected, dead[PR_DEAD_REASONS], cancelled, replies, late_replies;
+    _Atomic uint64_t spawned, ended, failures, restarts;
+    _Atomic uint64_t turns, steals, parks;
+} pr_counters;
+
+typedef struct pr_config {
+    uint32_t workers;            /* 1 or more */
+    uint32_t throughput;         /* messages a turn */
+    uint32_t spin;               /* looks before parking */
+    double ask_timeout;          /* seconds */
+    enum pr_log_level log_level;
+    pr_log_sink log_sink;
+    void *log_context;
+    uint32_t first_generation;   /* ids start here: above those of an earlier runtime in this process */
+    void *context;               /* for the callbacks below */
+    /* On each worker's thread: opens its language state into w->state; 0 on success, else an error text in
+     * `error`. close_worker undoes it. idle_worker runs before parking (collect garbage); returns whether
+     * it has more to do. All may be NULL. */
+    int (*open_worker)(pr_worker *w, char *error, size_t cap);
+    void (*close_worker)(pr_worker *w);
+    bool (*idle_worker)(pr_worker *w);
+} pr_config;
+
+struct pr_runtime {
+    pr_config config;
+    pr_log log;
+    pr_actor_table actors;
+    pr_registry names;
+    pr_behaviours behaviours;
+    pr_depot depot;
+    pr_global global;
+    pr_worker *workers;
+    uint32_t worker_count;
+    uint64_t started_ns;
+
+    pthread_mutex_t root_lock;    /* the root's children; no other lock is taken under it but a parker's */
+    _Atomic uint32_t root_first; /* slot + 1 of the youngest; relaxed, under the lock */
+    uint32_t root_children;
+    struct pr_port *free_ports, *old_ports; /* closed ports, to use again and used up */
+
+    _Atomic int stopping;         /* shutdown has begun; under root_lock for births at the root */
+    _Atomic int exit;             /* all actors have ended: workers leave. release/acquire */
+    _Atomic int script_failed;
+    _Atomic uint32_t sleepers;    /* workers parked without a limit or for a timer. seq_cst, see worker.c */
+    _Atomic uint32_t watchers;    /* workers parked for a moment beside a small surplus */
+    _Atomic uint32_t active;      /* workers that something could still happen on; see worker.c */
+
+    pthread_mutex_t end_lock;     /* guards what follows, for threads that wait for an end */
+    pthread_cond_t end_changed;
+    uint32_t threads_alive, threads_opened;
+    bool open_failed;
+    char open_error[512];
+
+    pr_counters outside;          /* written with read-modify-write: many threads */
+};
+
+/* 0: log level etc. in place; a runtime is made by new and destroyed by free, started and shut down once. */
+void pr_config_init(pr_config *c);
+/* NULL and a text in `error` when memory or threads run out or a worker cannot open its state. */
+pr_runtime *pr_runtime_start(const pr_config *c, char *error, size_t cap);
+/* Asks every actor to end. Returns at once. Any thread, a handler too. */
+void pr_runtime_stop(pr_runtime *rt, pr_worker *w);
+/* Waits for that end, at most until `until_ns`; past three quarters of the time kills what is left. PR_TIMEOUT: workers are still
+ * inside handlers; a report has been logged, and the runtime must not be freed. Not from a worker. */
+pr_status pr_runtime_join(pr_runtime *rt, uint64_t until_ns);
+/* After PR_OK of join, when no other thread uses it any more. */
+void pr_runtime_free(pr_runtime *rt);
+/* Waits until nothing is left that could happen, or shutdown has begun. Not from a worker. */
+void pr_runtime_wait_quiet(pr_runtime *rt);
+void pr_runtime_counters(pr_runtime *rt, pr_counters *sum);
+
+/* All actors have ended: workers leave. */
+void pr_workers_leave(pr_runtime *rt);
+
+/* --- delivery.c: any thread */
+
+/* Sends `m` (target, sender, kind set) in the user lane. PR_OK: it was accepted, and is the runtime's.
+ * Otherwise PR_DEAD or PR_STOPPING, and it is still the caller's. Counts. */
+pr_status pr_send(pr_runtime *rt, pr_worker *w, pr_msg *m);
+/* The same in the control lane. */
+pr_status pr_control(pr_runtime *rt, pr_worker *w, pr_msg *m);
+/* Sends a REPLY or ERROR to an asker. Consumes `m`, always. */
+void pr_reply(pr_runtime *rt, pr_worker *w, pr_msg *m);
+/* The ask of `asker` is answered (whom 0), or somebody else's to answer now: said before that is done, so
+ * that the deadlock search sees no edge that has gone. */
+void pr_asker_waits_for(pr_runtime *rt, uint64_t asker, uint64_t old, uint64_t whom);
+/* Answers the ask in `m`, if it is one, with an error of that kind; clears m->ask. */
+void pr_reply_error(pr_runtime *rt, pr_worker *w, pr_msg *m, const char *kind, const char *text);
+/* Counts, answers a pending ask, frees. */
+void pr_dead_letter(pr_runtime *rt, pr_worker *w, pr_msg *m, enum pr_dead_reason reason);
+/* STOP, KILL or DRAIN to an actor; `reason` is a message whose payload is taken (consumed), or NULL.
+ * ordered: by its parent or the shutdown. */
+pr_status pr_order(pr_runtime *rt, pr_worker *w, uint64_t target, uint8_t kind, pr_msg *reason, bool ordered);
+
+/* --- supervision.c */
+
+typedef struct pr_spawn {
+    const pr_ops *ops;
+    pr_behaviour *behaviour;     /* the reference is taken on success */
+    const char *name;            /* NULL: none */
+    size_t name_len;
+    uint32_t worker;             /* 0: any; else index + 1 */
+    uint8_t restart;
+    uint16_t flags;              /* SCRIPT, FLOATS */
+    pr_msg *args;                /* NULL or start's arguments; taken on success */
+} pr_spawn;
+
+/* Any thread; `w`: the parent is the actor in hand there, unless that floats; otherwise the root.
+ * PR_OK and *id; PR_EXISTS and the holder in *id; PR_STOPPING; PR_NOMEM. */
+pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id);
+
+/* Any thread. PR_EXISTS and *holder, PR_DEAD, PR_NOMEM. */
+pr_status pr_name_register(pr_runtime *rt, const char *name, size_t len, uint64_t id, uint64_t *holder);
+/* The name of its behaviour; "dead" when there is no such actor. Any thread. */
+size_t pr_actor_behaviour_name(pr_runtime *rt, uint64_t id, char *buf, size_t cap);
+/* Writes what people call the actor: behaviour, name and number. Any thread. */
+size_t pr_actor_describe(pr_runtime *rt, uint64_t id, char *buf, size_t cap);
+
+#define PR_COUNT(rt, w, field, n)                                                              \
+    do {                                                                                       \
+        if (w)                                                                                 \
+            PR_BUMP((w)->counters.field, (n));                                                 \
+        else                                                                                   \
+            atomic_fetch_add_explicit(&(rt)->outside.field, (n), memory_order_relaxed);        \
+    } while (0)
+
+#endif

@@ -1,0 +1,175 @@
+/* See send_timer.h. */
+#include "send_timer.h"
+
+#include "alloc.h"
+
+#include <string.h>
+
+static pr_msg_pool *pool_of(pr_worker *w) { return w ? &w->pool : NULL; }
+
+void pr_user_timer_drop(pr_runtime *rt, pr_worker *w, pr_user_timer *t)
+{
+    (void)rt;
+    if (atomic_fetch_sub_explicit(&t->references, 1, memory_order_acq_rel) != 1)
+        return;
+    if (t->message)
+        pr_msg_free(pool_of(w), t->message);
+    pr_free(t);
+}
+
+/* The wheel's owner: out of the wheel and the list, with the reference of both. */
+static void leave(pr_worker *w, pr_user_timer *t)
+{
+    if (!t->link)
+        return;
+    pr_wheel_cancel(&w->wheel, &t->alarm.timer);
+    *t->link = t->next;
+    if (t->next)
+        t->next->link = t->link;
+    t->link = NULL;
+    pr_user_timer_drop(w->rt, w, t);
+}
+
+static void fire(pr_worker *w, pr_alarm *alarm)
+{
+    pr_user_timer *t = (pr_user_timer *)alarm;
+    pr_msg *m = t->once ? t->message : pr_msg_copy(&w->pool, t->message);
+    pr_status status = PR_NOMEM;
+    if (m) {
+        if (t->once)
+            t->message = NULL;
+        m->timer = t;
+        atomic_fetch_add_explicit(&t->references, 1, memory_order_relaxed);
+        status = pr_send(w->rt, w, m);
+        if (status != PR_OK) {
+            /* Nobody's face to reject it to: a dead letter, which releases the message's reference. */
+            PR_BUMP(w->counters.rejected, (uint64_t)-1);
+            PR_BUMP(w->counters.sent, 1);
+            pr_dead_letter(w->rt, w, m, status == PR_STOPPING ? PR_DEAD_STOPPING : PR_DEAD_NOBODY);
+        }
+    } else {
+        pr_logf(&w->rt->log, PR_LOG_ERROR, "no memory for the message of a timer; it is sent again later");
+        if (t->once) {
+            pr_wheel_add(&w->wheel, &t->alarm.timer, w->now_ms + 100);
+            return;
+        }
+    }
+    if (t->once || status == PR_DEAD) {   /* an id is never given out again: a dead target stays dead */
+        leave(w, t);
+        return;
+    }
+    uint64_t due = t->alarm.timer.due_ms + t->period_ms;
+    if (due <= w->now_ms)   /* a late worker skips, it does not send a burst */
+        due = w->now_ms + t->period_ms - (w->now_ms - due) % t->period_ms;
+    pr_wheel_add(&w->wheel, &t->alarm.timer, due);
+}
+
+static void arm(pr_worker *w, pr_user_timer *t, pr_user_timer **list)
+{
+    t->next = *list;
+    t->link = list;
+    if (t->next)
+        t->next->link = &t->next;
+    *list = t;
+    pr_wheel_add(&w->wheel, &t->alarm.timer, t->due_ms);
+}
+
+pr_user_timer *pr_user_timer_new(pr_runtime *rt, pr_worker *w, pr_msg *message, uint64_t delay_ms, uint64_t period_ms)
+{
+    pr_user_timer *t = pr_zalloc(sizeof *t);
+    if (!t)
+        return NULL;
+    t->alarm.fire = fire;
+    t->once = period_ms == 0;
+    t->period_ms = period_ms;
+    t->due_ms = pr_now_ns() / 1000000 + 1 + delay_ms;   /* never early: the running millisecond does not count */
+    t->message = message;
+    atomic_store_explicit(&t->references, 2, memory_order_relaxed);   /* the wheel's and the handle's */
+    if (w) {
+        pr_extra *extra = w->running ? pr_actor_extra(w->running) : NULL;
+        if (!extra) {
+            pr_free(t);
+            return NULL;
+        }
+        t->worker = w->index;
+        arm(w, t, &extra->timers);
+        return t;
+    }
+    t->worker = 0;
+    pr_msg *order = pr_msg_new(NULL, 0);
+    if (order) {
+        order->kind = PR_MSG_TIMER_ARM;
+        order->timer = t;
+        if (pr_stack_push(&rt->workers[0].control, order)) {
+            pr_worker_wake(&rt->workers[0]);
+            return t;
+        }
+        pr_msg_free(NULL, order);
+    }
+    pr_free(t);
+    return NULL;
+}
+
+void pr_user_timer_order(pr_worker *w, pr_msg *m)
+{
+    pr_user_timer *t = m->timer;
+    bool arms = m->kind == PR_MSG_TIMER_ARM;
+    pr_msg_free(&w->pool, m);
+    if (!arms) {
+        leave(w, t);
+        pr_user_timer_drop(w->rt, w, t);   /* the order's */
+    } else if (atomic_load_explicit(&t->state, memory_order_acquire) == PR_TIMER_PENDING) {
+        arm(w, t, &w->timers);
+    } else {
+        pr_user_timer_drop(w->rt, w, t);
+    }
+}
+
+bool pr_user_timer_cancel(pr_runtime *rt, pr_worker *w, pr_user_timer *t)
+{
+    uint32_t pending = PR_TIMER_PENDING;
+    /* Against the consumer's move in pr_user_timer_deliver: one of the two wins. */
+    if (!atomic_compare_exchange_strong_explicit(&t->state, &pending, PR_TIMER_CANCELLED, memory_order_acq_rel,
+                                                 memory_order_acquire))
+        return false;
+    if (w && w->index == t->worker) {
+        leave(w, t);
+        return true;
+    }
+    pr_msg *order = pr_msg_new(pool_of(w), 0);
+    if (order) {   /* no memory: it stays in the wheel and its messages are dropped on arrival */
+        order->kind = PR_MSG_TIMER_DISARM;
+        order->timer = t;
+        atomic_fetch_add_explicit(&t->references, 1, memory_order_relaxed);
+        if (pr_stack_push(&rt->workers[t->worker].control, order)) {
+            pr_worker_wake(&rt->workers[t->worker]);
+        } else {
+            pr_user_timer_drop(rt, w, t);
+            pr_msg_free(pool_of(w), order);
+        }
+    }
+    return true;
+}
+
+bool pr_user_timer_deliver(pr_runtime *rt, pr_worker *w, pr_msg *m)
+{
+    pr_user_timer *t = m->timer;
+    uint32_t pending = PR_TIMER_PENDING;
+    bool live = t->once ? atomic_compare_exchange_strong_explicit(&t->state, &pending, PR_TIMER_DONE,
+                                                                  memory_order_acq_rel, memory_order_acquire)
+                        : atomic_load_explicit(&t->state, memory_order_acquire) == PR_TIMER_PENDING;
+    m->timer = NULL;
+    pr_user_timer_drop(rt, w, t);
+    return live;
+}
+
+void pr_user_timers_end(pr_worker *w, pr_user_timer **list)
+{
+    while (*list) {
+        pr_user_timer *t = *list;
+        uint32_t pending = PR_TIMER_PENDING;
+        atomic_compare_exchange_strong_explicit(&t->state, &pending, PR_TIMER_CANCELLED, memory_order_acq_rel,
+                                                memory_order_acquire);
+        leave(w, t);
+    }
+}

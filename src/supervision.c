@@ -1,0 +1,732 @@
+/* The life of an actor: birth, start, messages, failure, restart, end; and its family.
+ *
+ * Everything here but birth runs on the actor's owner, in its turn. A life ends in steps, each of which may
+ * have to wait: children first (told to stop, the youngest first), then the actor's own `stop`, then either
+ * the next life or the end. `flags` says which step it stands at; pr_actor_ending takes the next one.
+ *
+ * A parent outlives its children, and unlinks them itself: so a child's record, and the parent's, are valid
+ * until then, and no lock is needed but for the children of the root. */
+#include "port.h"
+#include "send_timer.h"
+#include "worker.h"
+
+#include "alloc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { INTENSITY = 3, PERIOD_MS = 5000, STOP_MS = 5000 };
+
+static pr_actor *at(pr_runtime *rt, uint32_t link) { return link ? pr_actor_slot(&rt->actors, link - 1) : NULL; }
+static uint64_t id_of(const pr_actor *a) { return PR_GET(a->id); }
+
+/* --- what only few have */
+
+static void deadline(pr_worker *w, pr_alarm *alarm);
+
+pr_extra *pr_actor_extra(pr_actor *a)
+{
+    if (!a->extra) {
+        a->extra = pr_zalloc(sizeof *a->extra);
+        if (a->extra) {
+            a->extra->actor = a;
+            a->extra->deadline.fire = deadline;
+        }
+    }
+    return a->extra;
+}
+
+static void arm_deadline(pr_worker *w, pr_actor *a)
+{
+    pr_extra *extra = pr_actor_extra(a);
+    if (extra && !pr_timer_armed(&extra->deadline.timer)) {
+        pr_worker_clock(w);
+        pr_wheel_add(&w->wheel, &extra->deadline.timer, w->now_ms + STOP_MS);
+    }
+}
+
+static void disarm_deadline(pr_worker *w, pr_actor *a)
+{
+    if (a->extra)
+        pr_wheel_cancel(&w->wheel, &a->extra->deadline.timer);
+}
+
+static void set_flags(pr_actor *a, unsigned on) { a->flags = (uint16_t)(a->flags | on); }
+static void clear_flags(pr_actor *a, unsigned off) { a->flags = (uint16_t)(a->flags & ~off); }
+
+/* --- family */
+
+static void link_child(pr_runtime *rt, _Atomic uint32_t *first, pr_actor *child)
+{
+    uint32_t old = PR_GET(*first);
+    PR_SET(child->next_sibling, old);
+    PR_SET(child->previous_sibling, 0);
+    if (old)
+        PR_SET(at(rt, old)->previous_sibling, child->slot + 1);
+    PR_SET(*first, child->slot + 1);
+}
+
+static void unlink_child(pr_runtime *rt, _Atomic uint32_t *first, pr_actor *child)
+{
+    uint32_t next = PR_GET(child->next_sibling), previous = PR_GET(child->previous_sibling);
+    if (previous)
+        PR_SET(at(rt, previous)->next_sibling, next);
+    else
+        PR_SET(*first, next);
+    if (next)
+        PR_SET(at(rt, next)->previous_sibling, previous);
+}
+
+/* All children, the youngest first. */
+static void stop_children(pr_worker *w, pr_actor *a, uint8_t kind)
+{
+    pr_runtime *rt = w->rt;
+    for (pr_actor *child = at(rt, PR_GET(a->first_child)); child; child = at(rt, PR_GET(child->next_sibling))) {
+        uint64_t id = id_of(child);
+        pr_msg *reason = id ? pr_msg_new(&w->pool, pr_wire_size_bytes(8)) : NULL;
+        if (reason) {
+            pr_wire_put_string(reason->data, "shutdown", 8);
+            reason->count = 1;
+        }
+        if (id)
+            pr_order(rt, w, id, kind, reason, true);
+    }
+}
+
+void pr_child_ended(pr_worker *w, pr_actor *child)
+{
+    pr_actor *parent = pr_actor_slot(&w->rt->actors, pr_id_slot(PR_GET(child->parent)));
+    unlink_child(w->rt, &parent->first_child, child);
+    PR_BUMP(parent->children, (uint32_t)-1);
+    pr_actor_free(&w->rt->actors, &w->actors, child);
+    if (parent->flags & PR_FLAG_CHILDREN && PR_GET(parent->children) == 0)
+        pr_make_ready_pinned(w, parent, true);
+}
+
+/* The last thing that happens to a record before its parent has it. */
+static void leave_family(pr_worker *w, pr_actor *a)
+{
+    pr_runtime *rt = w->rt;
+    if (PR_GET(a->parent) == 0) {
+        pthread_mutex_lock(&rt->root_lock);
+        unlink_child(rt, &rt->root_first, a);
+        bool last = --rt->root_children == 0 && atomic_load_explicit(&rt->stopping, memory_order_relaxed);
+        pthread_mutex_unlock(&rt->root_lock);
+        pr_actor_free(&rt->actors, &w->actors, a);
+        if (last)
+            pr_workers_leave(rt);
+        return;
+    }
+    /* The parent is alive: it waits for this child. Its home does not change any more. */
+    pr_actor *parent = pr_actor_slot(&rt->actors, pr_id_slot(PR_GET(a->parent)));
+    pr_worker *owner = &rt->workers[PR_GET(parent->home) - 1];
+    if (owner == w) {
+        pr_child_ended(w, a);
+        return;
+    }
+    pr_actor *head = atomic_load_explicit(&owner->ended, memory_order_relaxed);
+    do
+        a->next_free = head;
+    while (!atomic_compare_exchange_weak_explicit(&owner->ended, &head, a, memory_order_seq_cst,
+                                                  memory_order_relaxed));
+    pr_worker_wake(owner);
+}
+
+/* --- birth */
+
+static void free_message(pr_worker *w, pr_msg *m)
+{
+    if (m)
+        pr_msg_free(w ? &w->pool : NULL, m);
+}
+
+pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id)
+{
+    pr_actor *parent = w && w->running && !(w->running->flags & PR_FLAG_FLOATS) ? w->running : NULL;
+    pr_actor_cache *cache = w ? &w->actors : NULL;
+    uint64_t born;
+    if (atomic_load_explicit(&rt->stopping, memory_order_acquire) ||
+        (parent && parent->flags & (PR_FLAG_ENDING | PR_FLAG_KILL)))
+        return PR_STOPPING;
+    pr_msg *wake = NULL;
+    if (s->worker && !(w && w->index + 1 == s->worker) && !(wake = pr_msg_new(w ? &w->pool : NULL, 0)))
+        return PR_NOMEM;
+    pr_actor *a = pr_actor_alloc(&rt->actors, cache, &born);
+    if (!a) {
+        free_message(w, wake);
+        return PR_NOMEM;
+    }
+    a->kind = PR_KIND_ACTOR;
+    a->restart = s->restart;
+    a->ops = s->ops;
+    PR_SET(a->behaviour, s->behaviour);
+    PR_SET(a->named, s->name != NULL);
+    PR_SET(a->parent, parent ? id_of(parent) : 0);
+    a->user = a->orders = (pr_queue){NULL, NULL};
+    a->wait = NULL;
+    a->extra = NULL;
+    a->flags = (uint16_t)(PR_FLAG_NEW | s->flags);
+    a->in_ready = 0;
+    a->self = 0;
+    a->start_args = s->args;
+    PR_SET(a->born_ms, w ? w->now_ms : pr_now_ns() / 1000000);
+    PR_SET(a->stopping, 0);
+    PR_SET(a->asking, 0);
+    PR_SET(a->handled, 0);
+    PR_SET(a->depth, 0);
+    PR_SET(a->restarts, 0);
+    PR_SET(a->state, PR_STATE_SCHEDULED);
+    PR_SET(a->first_child, 0);
+    PR_SET(a->children, 0);
+    if (s->name) {
+        int put = pr_registry_put(&rt->names, s->name, s->name_len, born, id);
+        if (put != PR_REGISTRY_OK) {
+            pr_actor_free(&rt->actors, cache, a);
+            free_message(w, wake);
+            return put == PR_REGISTRY_EXISTS ? PR_EXISTS : PR_NOMEM;
+        }
+    }
+    if (parent) {
+        link_child(rt, &parent->first_child, a);
+        PR_BUMP(parent->children, 1);
+    } else {
+        pthread_mutex_lock(&rt->root_lock);
+        bool late = atomic_load_explicit(&rt->stopping, memory_order_relaxed);
+        if (!late) {
+            link_child(rt, &rt->root_first, a);
+            rt->root_children++;
+        }
+        pthread_mutex_unlock(&rt->root_lock);
+        if (late) {
+            if (s->name)
+                pr_registry_remove(&rt->names, s->name, s->name_len, born);
+            pr_actor_free(&rt->actors, cache, a);
+            free_message(w, wake);
+            return PR_STOPPING;
+        }
+    }
+    PR_COUNT(rt, w, spawned, 1);
+    *id = born;
+    atomic_store_explicit(&a->home, (uint16_t)s->worker, memory_order_relaxed);
+    PR_SET(a->sched, s->worker ? PR_PINNED : PR_SCHEDULED);
+    if (!s->worker) {
+        pr_stack_open(&a->mailbox);
+        pr_stack_open(&a->control);
+    }
+    /* From here on anyone who holds the id may send. release: pairs with pr_actor_find */
+    atomic_store_explicit(&a->id, born, memory_order_release);
+    if (!s->worker) {
+        pr_make_ready(rt, w, a);
+    } else if (!wake) {
+        pr_make_ready_pinned(w, a, false);
+    } else {
+        /* Its worker learns of it by a message. It is there: workers leave when all actors have ended. */
+        wake->kind = PR_MSG_WAKE;
+        wake->target = born;
+        pr_stack_push(&rt->workers[s->worker - 1].control, wake);
+        pr_worker_wake(&rt->workers[s->worker - 1]);
+    }
+    return PR_OK;
+}
+
+/* --- the message in hand */
+
+void pr_hand_finish(pr_worker *w, const char *kind, const char *text)
+{
+    while (w->hand) {
+        pr_msg *m = w->hand;
+        w->hand = m->next;
+        if (m->ask)
+            pr_reply_error(w->rt, w, m, kind, text);
+        pr_msg_free(&w->pool, m);
+    }
+}
+
+/* --- suspension */
+
+static void time_out(pr_worker *w, pr_alarm *alarm)
+{
+    pr_wait *wait = (pr_wait *)alarm;
+    wait->timed_out = true;
+    pr_actor_satisfy(w, wait->actor);
+}
+
+void pr_actor_satisfy(pr_worker *w, pr_actor *a)
+{
+    pr_wheel_cancel(&w->wheel, &a->wait->alarm.timer);
+    set_flags(a, PR_FLAG_RESUME);
+    pr_make_ready_pinned(w, a, false);
+}
+
+pr_wait *pr_actor_wait(pr_worker *w, uint8_t kind, uint64_t until_ms)
+{
+    pr_wait *wait = w->free_waits;
+    if (wait)
+        w->free_waits = wait->next_free;
+    else if (!(wait = pr_alloc(sizeof *wait)))
+        return NULL;
+    memset(wait, 0, sizeof *wait);
+    wait->alarm.fire = time_out;
+    wait->actor = w->running;
+    wait->kind = kind;
+    w->running->wait = wait;
+    if (until_ms != UINT64_MAX)
+        pr_wheel_add(&w->wheel, &wait->alarm.timer, until_ms);
+    return wait;
+}
+
+static void free_wait(pr_worker *w, pr_wait *wait)
+{
+    pr_wheel_cancel(&w->wheel, &wait->alarm.timer);
+    if (wait->reply)
+        pr_msg_free(&w->pool, wait->reply);
+    wait->next_free = w->free_waits;
+    w->free_waits = wait;
+}
+
+void pr_actor_unwait(pr_worker *w, pr_actor *a)
+{
+    free_wait(w, a->wait);
+    a->wait = NULL;
+    PR_SET(a->asking, 0);
+}
+
+void pr_actor_abandon(pr_worker *w, pr_actor *a)
+{
+    pr_wait *wait = a->wait;
+    a->ops->abandon(w, a, wait->suspended);
+    w->hand = wait->hand;
+    pr_hand_finish(w, "dead", "the actor was ended while it handled this");
+    free_wait(w, wait);
+    a->wait = NULL;
+    PR_SET(a->asking, 0);
+    clear_flags(a, PR_FLAG_SUSPENDED | PR_FLAG_RESUME | PR_FLAG_RECEIVING | PR_FLAG_STARTING | PR_FLAG_IN_STOP);
+}
+
+/* --- the end of a life */
+
+static void rebirth(pr_worker *w, pr_actor *a);
+static void die(pr_worker *w, pr_actor *a);
+
+/* Whether one more restart is within the limits; notes it. Counted at the time of the failure. */
+static bool restart_allowed(pr_worker *w, pr_actor *a)
+{
+    pr_extra *extra = pr_actor_extra(a);
+    if (!extra)
+        return false;
+    pr_worker_clock(w);
+    uint32_t at_index = extra->restarts_at % INTENSITY;
+    if (extra->restarts_at >= INTENSITY && w->now_ms - extra->restarts_ms[at_index] < PERIOD_MS)
+        return false;
+    extra->restarts_ms[at_index] = w->now_ms;
+    extra->restarts_at++;
+    return true;
+}
+
+static void begin_end(pr_worker *w, pr_actor *a)
+{
+    if (a->flags & PR_FLAG_ENDING)
+        return;
+    bool wanted = a->flags & PR_FLAG_FAILED ? a->restart != PR_RESTART_TEMPORARY && !(a->flags & PR_FLAG_STOP)
+                                            : a->restart == PR_RESTART_PERMANENT;
+    if (a->flags & (PR_FLAG_ORDERED | PR_FLAG_SCRIPT) ||
+        atomic_load_explicit(&w->rt->stopping, memory_order_relaxed))
+        wanted = false;
+    if (wanted && restart_allowed(w, a)) {
+        set_flags(a, PR_FLAG_RESTART);
+    } else if (wanted) {
+        char who[256];
+        pr_actor_describe(w->rt, id_of(a), who, sizeof who);
+        pr_logf(&w->rt->log, PR_LOG_ERROR, "%s is stopped: it would be restarted more than %d times in %d s", who,
+                INTENSITY, PERIOD_MS / 1000);
+    }
+    set_flags(a, PR_FLAG_ENDING);
+    PR_SET(a->state, PR_STATE_STOPPING);
+    if (!(a->flags & PR_FLAG_RESTART))
+        PR_SET(a->stopping, 1);
+    if (a->extra)
+        pr_user_timers_end(w, &a->extra->timers);
+    set_flags(a, PR_FLAG_CHILDREN);
+    if (PR_GET(a->children) > 0)
+        stop_children(w, a, a->flags & PR_FLAG_KILL ? PR_MSG_KILL : PR_MSG_STOP);
+}
+
+/* After ops came back from `stop`, or need not be asked. */
+static void end_life(pr_worker *w, pr_actor *a)
+{
+    disarm_deadline(w, a);
+    a->ops->release(w, a);
+    if (a->flags & PR_FLAG_RESTART)
+        rebirth(w, a);
+    else
+        die(w, a);
+}
+
+static void finish_handler(pr_worker *w, pr_actor *a, pr_outcome outcome);
+
+void pr_actor_ending(pr_worker *w, pr_actor *a)
+{
+    if (a->flags & PR_FLAG_SUSPENDED)
+        return;   /* in `stop`: resumed or abandoned first */
+    if (a->flags & PR_FLAG_CHILDREN) {
+        if (PR_GET(a->children) > 0)
+            return;
+        clear_flags(a, PR_FLAG_CHILDREN);
+        if (a->flags & PR_FLAG_STARTED && !(a->flags & PR_FLAG_KILL)) {
+            clear_flags(a, PR_FLAG_STARTED);
+            set_flags(a, PR_FLAG_IN_STOP);
+            finish_handler(w, a, a->ops->stop(w, a, a->extra ? a->extra->stop_reason : NULL));
+            return;
+        }
+    }
+    end_life(w, a);
+}
+
+static void rebirth(pr_worker *w, pr_actor *a)
+{
+    if (a->extra && a->extra->stop_reason) {
+        pr_msg_free(&w->pool, a->extra->stop_reason);
+        a->extra->stop_reason = NULL;
+    }
+    a->flags = (uint16_t)((a->flags & (PR_FLAG_SCRIPT | PR_FLAG_FLOATS)) | PR_FLAG_NEW);
+    PR_SET(a->stopping, 0);
+    PR_BUMP(a->restarts, 1);
+    PR_BUMP(w->counters.restarts, 1);
+    if (pr_log_on(&w->rt->log, PR_LOG_INFO)) {
+        char who[256];
+        pr_actor_describe(w->rt, id_of(a), who, sizeof who);
+        pr_logf(&w->rt->log, PR_LOG_INFO, "%s is restarted", who);
+    }
+}
+
+static void discard(pr_worker *w, pr_msg *m, enum pr_dead_reason reason)
+{
+    if (m->kind == PR_MSG_USER)
+        pr_dead_letter(w->rt, w, m, reason);
+    else
+        pr_msg_free(&w->pool, m);
+}
+
+static void discard_list(pr_worker *w, pr_msg *m)
+{
+    while (m) {
+        pr_msg *next = m->next;
+        discard(w, m, PR_DEAD_NOBODY);
+        m = next;
+    }
+}
+
+static void die(pr_worker *w, pr_actor *a)
+{
+    pr_runtime *rt = w->rt;
+    if (pr_log_on(&rt->log, PR_LOG_DEBUG)) {
+        char who[256];
+        pr_actor_describe(rt, id_of(a), who, sizeof who);
+        pr_logf(&rt->log, PR_LOG_DEBUG, "%s has ended", who);
+    }
+    bool script_failed = a->flags & PR_FLAG_SCRIPT && a->flags & PR_FLAG_FAILED;
+    uint64_t id = id_of(a);
+    /* Whoever finds the stacks closed below sees that the id is gone (release). seq_cst: pairs with
+     * pr_name_register, which sets `named` and then looks at the id: one of the two removes the name. */
+    atomic_store_explicit(&a->id, 0, memory_order_seq_cst);
+    if (atomic_load_explicit(&a->named, memory_order_seq_cst))
+        pr_registry_remove_id(&rt->names, id);
+    PR_SET(a->sched, PR_PINNED);
+    discard_list(w, pr_stack_close(&a->mailbox));
+    discard_list(w, pr_stack_close(&a->control));
+    discard_list(w, a->user.head);
+    discard_list(w, a->orders.head);
+    a->user = a->orders = (pr_queue){NULL, NULL};
+    if (a->start_args)
+        pr_msg_free(&w->pool, a->start_args);
+    if (a->extra) {
+        if (a->extra->stop_reason)
+            pr_msg_free(&w->pool, a->extra->stop_reason);
+        pr_free(a->extra);
+        a->extra = NULL;
+    }
+    pr_behaviour *behaviour = PR_GET(a->behaviour);
+    if (behaviour)
+        pr_behaviour_drop(&rt->behaviours, behaviour);
+    PR_BUMP(w->counters.ended, 1);
+    w->running = NULL;
+    leave_family(w, a);
+    if (script_failed) {
+        atomic_store_explicit(&rt->script_failed, 1, memory_order_relaxed);   /* read after the end */
+        pr_runtime_stop(rt, w);
+    }
+}
+
+/* --- failure */
+
+static void log_failure(pr_worker *w, pr_actor *a, const char *during)
+{
+    if (!pr_log_on(&w->rt->log, PR_LOG_ERROR))
+        return;
+    char who[256], what[96] = "";
+    uint32_t len = 0, kind_len = 0, text_len = 0, trace_len = 0;
+    const char *first = w->hand ? pr_msg_first_string(w->hand, &len) : NULL;
+    pr_actor_describe(w->rt, id_of(a), who, sizeof who);
+    if (first)
+        snprintf(what, sizeof what, " for \"%.*s\"", (int)(len < 60 ? len : 60), first);
+    const char *text = "not enough memory", *trace = NULL;
+    text_len = (uint32_t)strlen(text);
+    if (w->failure) {   /* kind, message, traceback, cause: see PR_MSG_ERROR */
+        const uint8_t *kind = w->failure->data;
+        memcpy(&kind_len, kind + 1, 4);
+        const uint8_t *message = kind + 5 + kind_len;
+        memcpy(&text_len, message + 1, 4);
+        text = (const char *)message + 5;
+        const uint8_t *traceback = message + 5 + text_len;
+        if (traceback[0] == PR_TAG_STRING) {
+            memcpy(&trace_len, traceback + 1, 4);
+            trace = (const char *)traceback + 5;
+        }
+    }
+    pr_logf(&w->rt->log, PR_LOG_ERROR, "%s failed in %s%s: %.*s%s%.*s", who, during, what, (int)text_len, text,
+            trace ? "\n" : "", (int)trace_len, trace ? trace : "");
+}
+
+/* The handler in hand has raised. w->failure holds what, or NULL without memory for it. */
+static void fail(pr_worker *w, pr_actor *a)
+{
+    PR_BUMP(w->counters.failures, 1);
+    if (a->flags & PR_FLAG_IN_STOP) {
+        log_failure(w, a, "stop");
+        free_message(w, w->failure);
+        w->failure = NULL;
+        pr_hand_finish(w, "dead", "the actor has ended");
+        end_life(w, a);
+        return;
+    }
+    log_failure(w, a, a->flags & PR_FLAG_STARTING ? "start" : "its handler");
+    /* The ask in hand is told at once, with all there is to tell. */
+    for (pr_msg *m = w->hand; m && w->failure; m = m->next)
+        if (m->ask) {
+            pr_msg *reply = pr_msg_copy(&w->pool, w->failure);
+            if (!reply)
+                break;
+            reply->kind = PR_MSG_ERROR;
+            reply->target = m->sender;
+            reply->sender = id_of(a);
+            reply->ask = m->ask;
+            m->ask = 0;
+            pr_reply(w->rt, w, reply);
+        }
+    pr_hand_finish(w, "failed", "the handler failed, and there was no memory to say how");
+    clear_flags(a, PR_FLAG_STARTING);
+    pr_extra *extra = pr_actor_extra(a);
+    if (extra && !extra->stop_reason) {
+        extra->stop_reason = w->failure;
+        w->failure = NULL;
+    }
+    free_message(w, w->failure);
+    w->failure = NULL;
+    set_flags(a, PR_FLAG_FAILED);
+    begin_end(w, a);
+}
+
+/* --- running */
+
+/* After ops have returned from start, a message, or stop. */
+static void finish_handler(pr_worker *w, pr_actor *a, pr_outcome outcome)
+{
+    if (outcome == PR_SUSPENDED) {
+        pr_wait *wait = a->wait;
+        wait->hand = w->hand;
+        w->hand = NULL;
+        set_flags(a, PR_FLAG_SUSPENDED | (wait->kind == PR_WAIT_YIELD ? PR_FLAG_RESUME : 0) |
+                         (wait->kind == PR_WAIT_RECEIVE ? PR_FLAG_RECEIVING : 0));
+        if (wait->reply || wait->timed_out)
+            set_flags(a, PR_FLAG_RESUME);
+        if (a->flags & (PR_FLAG_STOP | PR_FLAG_IN_STOP))
+            arm_deadline(w, a);
+        return;
+    }
+    if (outcome == PR_FAILED) {
+        fail(w, a);
+        return;
+    }
+    pr_hand_finish(w, "failed", "a message taken by receive was not answered");
+    if (a->flags & PR_FLAG_IN_STOP) {
+        end_life(w, a);
+        return;
+    }
+    if (a->flags & PR_FLAG_STARTING) {
+        clear_flags(a, PR_FLAG_STARTING);
+        set_flags(a, PR_FLAG_STARTED);
+    }
+    if (a->flags & PR_FLAG_STOP)
+        begin_end(w, a);
+}
+
+void pr_actor_start(pr_worker *w, pr_actor *a)
+{
+    clear_flags(a, PR_FLAG_NEW);
+    set_flags(a, PR_FLAG_STARTING);
+    w->hand = NULL;
+    finish_handler(w, a, a->ops->start(w, a));
+}
+
+void pr_actor_handle(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    if (m->timer && !pr_user_timer_deliver(w->rt, w, m)) {
+        PR_BUMP(w->counters.cancelled, 1);
+        pr_msg_free(&w->pool, m);
+        return;
+    }
+    if (m->kind == PR_MSG_DRAIN) {
+        pr_actor_told_to_stop(w, a, m);
+        return;
+    }
+    m->next = NULL;
+    w->hand = m;
+    pr_outcome outcome = a->ops->receive(w, a, m);
+    if (outcome == PR_UNHANDLED) {
+        w->hand = NULL;
+        pr_dead_letter(w->rt, w, m, PR_DEAD_UNHANDLED);
+        return;
+    }
+    PR_BUMP(a->handled, 1);
+    PR_BUMP(w->counters.handled, 1);
+    if (outcome == PR_DONE && !m->next && w->hand == m && !(a->flags & PR_FLAG_STOP)) {
+        w->hand = NULL;   /* the common case */
+        if (m->ask)
+            pr_reply_error(w->rt, w, m, "failed", "the handler gave no reply");
+        pr_msg_free(&w->pool, m);
+        return;
+    }
+    finish_handler(w, a, outcome);
+}
+
+void pr_actor_resume(pr_worker *w, pr_actor *a)
+{
+    pr_wait *wait = a->wait;
+    w->hand = wait->hand;
+    a->wait = NULL;
+    clear_flags(a, PR_FLAG_SUSPENDED | PR_FLAG_RESUME | PR_FLAG_RECEIVING);
+    PR_SET(a->asking, 0);
+    disarm_deadline(w, a);
+    w->resumed = wait;
+    pr_outcome outcome = a->ops->resume(w, a);
+    w->resumed = NULL;
+    free_wait(w, wait);
+    finish_handler(w, a, outcome);
+}
+
+/* --- orders */
+
+void pr_actor_told_to_stop(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    if (m->ordered)
+        set_flags(a, PR_FLAG_ORDERED);
+    set_flags(a, PR_FLAG_STOP);
+    if (a->restart != PR_RESTART_PERMANENT || a->flags & PR_FLAG_ORDERED) {
+        clear_flags(a, PR_FLAG_RESTART);
+        PR_SET(a->stopping, 1);
+    }
+    if (m->kind == PR_MSG_KILL)
+        set_flags(a, PR_FLAG_KILL);
+    pr_extra *extra = m->count > 0 ? pr_actor_extra(a) : NULL;
+    if (extra && !extra->stop_reason && !(a->flags & PR_FLAG_ENDING))
+        extra->stop_reason = m;
+    else
+        pr_msg_free(&w->pool, m);
+
+    if (a->flags & PR_FLAG_SUSPENDED) {
+        /* A handler that waits for its next message has finished the one in hand. */
+        if (a->flags & PR_FLAG_KILL) {
+            pr_actor_abandon(w, a);
+        } else if (a->flags & PR_FLAG_RECEIVING && !(a->flags & PR_FLAG_ENDING)) {
+            bool started = !(a->flags & PR_FLAG_STARTING);
+            pr_actor_abandon(w, a);
+            if (!started)
+                set_flags(a, PR_FLAG_STARTED);   /* it runs its loop in `start`: that life is owed its `stop` */
+        } else {
+            arm_deadline(w, a);
+            return;
+        }
+    }
+    if (a->flags & PR_FLAG_ENDING) {
+        if (a->flags & PR_FLAG_KILL && PR_GET(a->children) > 0)
+            stop_children(w, a, PR_MSG_KILL);
+        return;
+    }
+    begin_end(w, a);
+}
+
+void pr_actor_orders(pr_worker *w, pr_actor *a)
+{
+    pr_msg *m;
+    while ((m = pr_queue_pop(&a->orders))) {
+        if (m->kind == PR_MSG_STOP || m->kind == PR_MSG_KILL)
+            pr_actor_told_to_stop(w, a, m);
+        else
+            pr_msg_free(&w->pool, m);
+    }
+}
+
+/* The time to stop in is over: what is suspended is dropped. */
+static void deadline(pr_worker *w, pr_alarm *alarm)
+{
+    pr_actor *a = ((pr_extra *)(void *)((char *)alarm - offsetof(pr_extra, deadline)))->actor;
+    if (!(a->flags & PR_FLAG_SUSPENDED))
+        return;
+    char who[256], where[160] = "";
+    pr_actor_describe(w->rt, id_of(a), who, sizeof who);
+    if (a->ops->where)
+        a->ops->where(w, a->wait->suspended, where, sizeof where);
+    pr_logf(&w->rt->log, PR_LOG_WARN, "%s did not stop within %d s: its suspended handler is dropped%s%s", who,
+            STOP_MS / 1000, where[0] ? " at " : "", where);
+    pr_actor_abandon(w, a);
+    set_flags(a, PR_FLAG_KILL);
+    begin_end(w, a);
+    pr_make_ready_pinned(w, a, true);
+}
+
+size_t pr_actor_behaviour_name(pr_runtime *rt, uint64_t id, char *buf, size_t cap)
+{
+    int n = 0;
+    buf[0] = 0;
+    /* A behaviour is freed under this lock, after the id of its last actor is gone: while the id is found
+     * here, what stands in the record is not freed before we leave. */
+    pthread_mutex_lock(&rt->behaviours.lock);
+    pr_actor *a = pr_actor_find(&rt->actors, id);
+    pr_behaviour *b = a ? PR_GET(a->behaviour) : NULL;
+    if (b)
+        n = snprintf(buf, cap, "%s", b->name);
+    else if (a)
+        n = snprintf(buf, cap, "%s", a->kind == PR_KIND_PORT ? "outside" : "native");
+    else
+        n = snprintf(buf, cap, "dead");
+    pthread_mutex_unlock(&rt->behaviours.lock);
+    return n < 0 ? 0 : (size_t)n < cap ? (size_t)n : cap - 1;
+}
+
+pr_status pr_name_register(pr_runtime *rt, const char *name, size_t len, uint64_t id, uint64_t *holder)
+{
+    pr_actor *a = pr_actor_find(&rt->actors, id);
+    if (!a)
+        return PR_DEAD;
+    int put = pr_registry_put(&rt->names, name, len, id, holder);
+    if (put != PR_REGISTRY_OK)
+        return put == PR_REGISTRY_EXISTS ? PR_EXISTS : PR_NOMEM;
+    /* Pairs with die(): either it sees `named`, or we see that the id is gone. */
+    atomic_store_explicit(&a->named, 1, memory_order_seq_cst);
+    if (atomic_load_explicit(&a->id, memory_order_seq_cst) != id) {
+        pr_registry_remove(&rt->names, name, len, id);
+        return PR_DEAD;
+    }
+    return PR_OK;
+}
+
+size_t pr_actor_describe(pr_runtime *rt, uint64_t id, char *buf, size_t cap)
+{
+    char name[64], registered[64];
+    pr_actor_behaviour_name(rt, id, name, sizeof name);
+    size_t len = pr_registry_name_of(&rt->names, id, registered, sizeof registered - 1);
+    registered[len < sizeof registered ? len : sizeof registered - 1] = 0;
+    int n = len ? snprintf(buf, cap, "actor \"%s\" (%s, %u.%u)", registered, name, pr_id_slot(id), pr_id_generation(id))
+                : snprintf(buf, cap, "actor %u.%u (%s)", pr_id_slot(id), pr_id_generation(id), name);
+    return n < 0 ? 0 : (size_t)n < cap ? (size_t)n : cap - 1;
+}

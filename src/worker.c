@@ -1,0 +1,560 @@
+/* A worker's loop: what it takes next, how it runs an actor's turn, how it looks for work elsewhere and
+ * how it sleeps. See worker.h for who owns what.
+ *
+ * Sleep is a store/load handshake with everyone who makes work. The sleeper: (1) parker.state = PARKED and
+ * sleepers + 1, (2) one more look at every queue. The maker: (1) the work into a queue, (2) a look at
+ * parker.state or sleepers. All four are seq_cst: one of the two always sees the other.
+ *
+ * `active` counts the workers on which something can still happen by itself: those awake, and those asleep
+ * with a timer armed. A waker adds one for the worker it wakes before it may itself fall asleep, so that 0
+ * means: nothing runs, nothing is queued, no timer is pending. That is the end of `pierrot run`. */
+#include "worker.h"
+
+#include "alloc.h"
+#include "send_timer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    STEAL_MIN = 3,          /* a surplus: a pair that was just spawned to talk to each other is none */
+    WATCH_NS = 200000,      /* how long a smaller one may lie behind a handler that does not end */
+    GLOBAL_EVERY = 61,      /* as in Go's scheduler */
+    RING_EVERY = 8,
+    GLOBAL_SHARE = 128
+};
+
+int pr_worker_init(pr_worker *w, pr_runtime *rt, uint32_t index)
+{
+    memset(w, 0, sizeof *w);
+    w->rt = rt;
+    w->index = index;
+    w->pool.depot = &rt->depot;
+    w->clock_every = w->clock_in = 1;
+    w->steal_from = index + 1;
+    pr_stack_open(&w->inbox);
+    pr_stack_open(&w->control);
+    w->now_ms = pr_now_ns() / 1000000;
+    pr_wheel_init(&w->wheel, w->now_ms);
+    return pr_parker_init(&w->parker);
+}
+
+void pr_worker_destroy(pr_worker *w)
+{
+    while (w->free_waits) {
+        pr_wait *wait = w->free_waits;
+        w->free_waits = wait->next_free;
+        pr_free(wait);
+    }
+    pr_msg_pool_destroy(&w->pool);
+    pr_parker_destroy(&w->parker);
+}
+
+void pr_worker_wake(pr_worker *w)
+{
+    if (pr_parker_claim(&w->parker)) {
+        atomic_fetch_add_explicit(&w->rt->active, 1, memory_order_seq_cst);
+        pr_parker_notify(&w->parker);
+    }
+}
+
+/* --- becoming ready */
+
+static void wake_some(pr_runtime *rt, const pr_worker *self)
+{
+    uint32_t first = self ? self->index + 1 : 0;
+    for (uint32_t i = 0; i < rt->worker_count; i++) {
+        pr_worker *w = &rt->workers[(first + i) % rt->worker_count];
+        if (w != self && atomic_load_explicit(&w->parker.state, memory_order_seq_cst) == PR_PARKER_PARKED) {
+            pr_worker_wake(w);
+            return;
+        }
+    }
+}
+
+void pr_make_ready(pr_runtime *rt, pr_worker *w, pr_actor *a)
+{
+    if (!w) {
+        pr_global_push(&rt->global, a);
+    } else if (!pr_ring_push(&w->ring, a)) {
+        pr_ring_spill(&w->ring, &rt->global, a);
+    } else {
+        uint32_t sleepers = atomic_load_explicit(&rt->sleepers, memory_order_seq_cst);
+        uint32_t watchers = atomic_load_explicit(&rt->watchers, memory_order_seq_cst);
+        if (sleepers + watchers == 0)
+            return;
+        /* Of a small surplus one sibling is told, which then keeps watch: see sleep_or_watch. */
+        if (watchers > 0 && pr_ring_count(&w->ring) < STEAL_MIN)
+            return;
+    }
+    wake_some(rt, w);
+}
+
+void pr_make_ready_pinned(pr_worker *w, pr_actor *a, bool front)
+{
+    if (a == w->running)
+        return;   /* its turn's end looks at everything */
+    if (a->in_ready) {
+        if (!front || a->in_ready == 2)
+            return;
+        a->in_ready = 2;   /* stands in line already; moved to the front by a second place, see next_pinned */
+    } else {
+        a->in_ready = 1;
+        if (!(a->flags & PR_FLAG_ENDING))
+            PR_SET(a->state, PR_STATE_SCHEDULED);
+        a->ready_next = NULL;
+        if (!front || !w->ready_head) {
+            if (w->ready_tail)
+                w->ready_tail->ready_next = a;
+            else
+                w->ready_head = a;
+            w->ready_tail = a;
+        } else {
+            a->ready_next = w->ready_head;
+            w->ready_head = a;
+        }
+        return;
+    }
+    pr_actor **at = &w->ready_head, *before = NULL;
+    while (*at != a) {
+        before = *at;
+        at = &before->ready_next;
+    }
+    *at = a->ready_next;
+    if (w->ready_tail == a)
+        w->ready_tail = before;
+    a->ready_next = w->ready_head;
+    w->ready_head = a;
+    if (!w->ready_tail)
+        w->ready_tail = a;
+}
+
+static pr_actor *next_pinned(pr_worker *w)
+{
+    pr_actor *a = w->ready_head;
+    if (a) {
+        w->ready_head = a->ready_next;
+        if (!w->ready_head)
+            w->ready_tail = NULL;
+        a->in_ready = 0;
+    }
+    return a;
+}
+
+/* --- the clock and the wheel */
+
+void pr_worker_clock(pr_worker *w)
+{
+    uint64_t now = pr_now_ns() / 1000000;
+    /* Looked at often enough to be about a millisecond right, and no more often: a look costs as much as
+     * half a message. */
+    if (now > w->now_ms)
+        w->clock_every = w->clock_every > 4 ? w->clock_every / 4 : 1;
+    else if (w->clock_every < 64)
+        w->clock_every *= 2;
+    w->clock_in = w->clock_every;
+    if (now > w->now_ms)
+        w->now_ms = now;
+}
+
+static void fire_timers(pr_worker *w)
+{
+    pr_timer *t;
+    while ((t = pr_wheel_pop(&w->wheel, w->now_ms)) != NULL) {
+        pr_alarm *alarm = (pr_alarm *)(void *)t;
+        alarm->fire(w, alarm);
+    }
+}
+
+/* --- inboxes */
+
+static void take_control(pr_worker *w)
+{
+    for (pr_msg *m = pr_stack_take(&w->control), *next; m; m = next) {
+        next = m->next;
+        pr_deliver_control(w, m);
+    }
+}
+
+static void take_inboxes(pr_worker *w)
+{
+    if (!pr_stack_empty(&w->control))
+        take_control(w);
+    if (atomic_load_explicit(&w->ended, memory_order_relaxed)) {
+        /* acquire pairs with the push in leave_family: the child's last writes are seen */
+        pr_actor *child = atomic_exchange_explicit(&w->ended, NULL, memory_order_acquire);
+        while (child) {
+            pr_actor *next = child->next_free;
+            pr_child_ended(w, child);
+            child = next;
+        }
+    }
+    for (pr_msg *m = pr_stack_take(&w->inbox), *next; m; m = next) {
+        next = m->next;
+        pr_deliver(w, m);
+    }
+}
+
+/* --- a turn */
+
+/* Everything that is not just the next message. False: the turn is over. */
+static bool special(pr_worker *w, pr_actor *a)
+{
+    if (a->orders.head)
+        pr_actor_orders(w, a);
+    if (a->flags & PR_FLAG_SUSPENDED) {
+        if (!(a->flags & PR_FLAG_RESUME))
+            return false;
+        pr_actor_resume(w, a);
+        return w->running == a && !(a->flags & PR_FLAG_SUSPENDED);
+    }
+    if (a->flags & PR_FLAG_ENDING) {
+        pr_actor_ending(w, a);
+        return w->running == a && !(a->flags & (PR_FLAG_ENDING | PR_FLAG_SUSPENDED));
+    }
+    if (a->flags & PR_FLAG_NEW)
+        pr_actor_start(w, a);
+    return w->running == a && !(a->flags & PR_FLAG_SUSPENDED);
+}
+
+/* `own`: the actor's own control stack while it floats, NULL of a pinned one. */
+static void run_messages(pr_worker *w, pr_actor *a, pr_stack *own)
+{
+    enum { SPECIAL = PR_FLAG_NEW | PR_FLAG_SUSPENDED | PR_FLAG_ENDING };
+    for (uint32_t left = w->rt->config.throughput; left > 0; left--) {
+        /* Before each message: an order that has come in overtakes all that is queued. */
+        if (!pr_stack_empty(&w->control))
+            take_control(w);
+        if (own && !pr_stack_empty(own))
+            for (pr_msg *m = pr_stack_take(own), *next; m; m = next) {
+                next = m->next;
+                pr_queue_push(&a->orders, m);
+            }
+        if (a->flags & SPECIAL || a->orders.head) {
+            if (!special(w, a))
+                return;
+            continue;
+        }
+        pr_msg *m = pr_queue_pop(&a->user);
+        if (!m)
+            return;
+        PR_BUMP(a->depth, (uint32_t)-1);
+        pr_actor_handle(w, a, m);
+        if (w->running != a)
+            return;
+        if (--w->clock_in == 0)
+            pr_worker_clock(w);
+    }
+}
+
+static void begin_turn(pr_worker *w, pr_actor *a)
+{
+    w->running = a;
+    if (!(a->flags & PR_FLAG_ENDING))
+        PR_SET(a->state, PR_STATE_PROCESSING);
+    PR_SET(w->current, PR_GET(a->id));
+    PR_SET(w->current_since_ms, w->now_ms);
+    /* release: a thief that sees the same count twice sees no turn in between */
+    atomic_store_explicit(&w->turn, PR_GET(w->turn) + 1, memory_order_release);
+    PR_BUMP(w->counters.turns, 1);
+}
+
+static void turn_pinned(pr_worker *w, pr_actor *a)
+{
+    begin_turn(w, a);
+    run_messages(w, a, NULL);
+    PR_SET(w->current, 0);
+    if (w->running != a)
+        return;   /* it has ended */
+    w->running = NULL;
+    bool suspended = a->flags & PR_FLAG_SUSPENDED;
+    bool waits_for_children = (a->flags & PR_FLAG_ENDING) && (a->flags & PR_FLAG_CHILDREN) &&
+                              PR_GET(a->children) > 0;
+    bool more = a->orders.head || (suspended ? (a->flags & PR_FLAG_RESUME) != 0
+                                             : a->flags & PR_FLAG_ENDING ? !waits_for_children
+                                                                         : a->user.head || a->flags & PR_FLAG_NEW);
+    if (!(a->flags & PR_FLAG_ENDING))
+        PR_SET(a->state, suspended ? PR_STATE_SUSPENDED : PR_STATE_IDLE);
+    if (more)
+        pr_make_ready_pinned(w, a, false);
+}
+
+static void adopt(pr_worker *w, pr_actor *a, pr_msg *m, bool control)
+{
+    for (pr_msg *next; m; m = next) {
+        next = m->next;
+        if (m->target != PR_GET(a->id)) {   /* meant for an earlier bearer of the record */
+            if (control)
+                pr_msg_free(&w->pool, m);
+            else
+                pr_dead_letter(w->rt, w, m, PR_DEAD_NOBODY);
+        } else if (control) {
+            pr_queue_push(&a->orders, m);
+        } else {
+            pr_queue_push(&a->user, m);
+            PR_BUMP(a->depth, 1);
+        }
+    }
+}
+
+/* A Lua actor's first turn: this worker keeps it. */
+static void pin(pr_worker *w, pr_actor *a)
+{
+    /* release, and before the stacks are closed: a sender that finds them closed sees the home */
+    atomic_store_explicit(&a->home, (uint16_t)(w->index + 1), memory_order_release);
+    atomic_store_explicit(&a->sched, PR_PINNED, memory_order_release);
+    adopt(w, a, pr_stack_close(&a->control), true);
+    adopt(w, a, pr_stack_close(&a->mailbox), false);
+}
+
+static void turn_floating(pr_worker *w, pr_actor *a)
+{
+    /* SCHEDULED -> PROCESSING: only whoever took it from the queue may. What the last owner did is seen:
+     * its store of IDLE, the scheduler's CAS on it, and the push and take of the queue follow each other. */
+    atomic_store_explicit(&a->sched, PR_PROCESSING, memory_order_relaxed);
+    if (!(a->flags & PR_FLAG_FLOATS)) {
+        pin(w, a);
+        turn_pinned(w, a);
+        return;
+    }
+    begin_turn(w, a);
+    adopt(w, a, pr_stack_take(&a->control), true);
+    adopt(w, a, pr_stack_take(&a->mailbox), false);
+    run_messages(w, a, &a->control);
+    PR_SET(w->current, 0);
+    if (w->running != a)
+        return;
+    w->running = NULL;
+    if (a->user.head || a->orders.head || a->flags & (PR_FLAG_NEW | PR_FLAG_ENDING)) {
+        PR_SET(a->state, PR_STATE_SCHEDULED);
+        atomic_store_explicit(&a->sched, PR_SCHEDULED, memory_order_relaxed);   /* published by the queue */
+        pr_make_ready(w->rt, w, a);
+        return;
+    }
+    PR_SET(a->state, PR_STATE_IDLE);
+    /* Finish or reclaim. seq_cst on the store and on the looks: pairs with push and try_schedule of a
+     * sender, of which either the message or the state is seen. After the store the record is no longer
+     * ours, unless try_schedule gives it back. */
+    atomic_store_explicit(&a->sched, PR_IDLE, memory_order_seq_cst);
+    if ((!pr_stack_empty(&a->mailbox) || !pr_stack_empty(&a->control)) && pr_actor_try_schedule(a))
+        pr_make_ready(w->rt, w, a);
+}
+
+/* --- what next */
+
+static pr_actor *steal(pr_worker *w, uint32_t least)
+{
+    pr_runtime *rt = w->rt;
+    uint32_t first = w->steal_from++;
+    for (uint32_t i = 0; i < rt->worker_count; i++) {
+        pr_worker *victim = &rt->workers[(first + i) % rt->worker_count];
+        if (victim == w || pr_ring_count(&victim->ring) < least)
+            continue;
+        pr_actor *a = pr_ring_steal(&victim->ring, &w->ring);
+        if (a) {
+            PR_BUMP(w->counters.steals, 1);
+            return a;
+        }
+    }
+    return NULL;
+}
+
+/* *floating: it came from a queue of floating actors. */
+static pr_actor *next(pr_worker *w, bool *floating)
+{
+    pr_runtime *rt = w->rt;
+    pr_actor *a;
+    *floating = true;
+    w->tick++;
+    if (w->tick % GLOBAL_EVERY == 0 && (a = pr_global_take(&rt->global, &w->ring, 1)))
+        return a;
+    if (w->tick % RING_EVERY == 0 && (a = pr_ring_pop(&w->ring)))
+        return a;
+    *floating = false;
+    if ((a = next_pinned(w)))
+        return a;
+    *floating = true;
+    if ((a = pr_ring_pop(&w->ring)))
+        return a;
+    uint32_t share = PR_GET(rt->global.count) / rt->worker_count + 1;
+    if ((a = pr_global_take(&rt->global, &w->ring, share < GLOBAL_SHARE ? share : GLOBAL_SHARE)))
+        return a;
+    return steal(w, STEAL_MIN);
+}
+
+/* --- sleep */
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+enum look { NOTHING, WORK, SMALL_SURPLUS };
+
+static enum look look_around(pr_worker *w, pr_worker **victim)
+{
+    pr_runtime *rt = w->rt;
+    if (!pr_stack_empty(&w->control) || !pr_stack_empty(&w->inbox) ||
+        atomic_load_explicit(&w->ended, memory_order_seq_cst) ||
+        atomic_load_explicit(&rt->global.count, memory_order_seq_cst) > 0 ||
+        atomic_load_explicit(&rt->exit, memory_order_seq_cst))
+        return WORK;
+    enum look seen = NOTHING;
+    for (uint32_t i = 0; i < rt->worker_count; i++) {
+        pr_worker *other = &rt->workers[i];
+        uint32_t count = other == w ? 0 : pr_ring_count(&other->ring);
+        if (count >= STEAL_MIN)
+            return WORK;
+        if (count > 0) {
+            seen = SMALL_SURPLUS;
+            *victim = other;
+        }
+    }
+    return seen;
+}
+
+/* Beside a surplus too small to steal: waits for a moment, and takes it if its owner is still in the same
+ * turn then, that is, stuck behind a long handler. */
+static pr_actor *watch(pr_worker *w, pr_worker *victim)
+{
+    pr_runtime *rt = w->rt;
+    uint64_t turn = atomic_load_explicit(&victim->turn, memory_order_acquire);
+    atomic_fetch_add_explicit(&rt->watchers, 1, memory_order_seq_cst);
+    atomic_fetch_sub_explicit(&rt->sleepers, 1, memory_order_seq_cst);
+    bool notified = pr_parker_sleep(&w->parker, pr_now_ns() + WATCH_NS);
+    atomic_fetch_sub_explicit(&rt->watchers, 1, memory_order_seq_cst);
+    if (notified)
+        atomic_fetch_sub_explicit(&rt->active, 1, memory_order_seq_cst);   /* it never left */
+    if (!notified && atomic_load_explicit(&victim->turn, memory_order_acquire) == turn) {
+        pr_actor *a = pr_ring_steal(&victim->ring, &w->ring);
+        if (a)
+            PR_BUMP(w->counters.steals, 1);
+        return a;
+    }
+    return NULL;
+}
+
+static void tell_quiet(pr_runtime *rt)
+{
+    pthread_mutex_lock(&rt->end_lock);
+    pthread_cond_broadcast(&rt->end_changed);
+    pthread_mutex_unlock(&rt->end_lock);
+}
+
+/* Returns a floating actor to run at once, or NULL: look again. */
+static pr_actor *sleep_or_watch(pr_worker *w)
+{
+    pr_runtime *rt = w->rt;
+    pr_worker *victim = NULL;
+    for (uint32_t i = 0; i < rt->config.spin; i++) {
+        if (!pr_stack_empty(&w->inbox) || !pr_stack_empty(&w->control))
+            return NULL;
+        relax();
+    }
+    if (rt->config.idle_worker && rt->config.idle_worker(w))
+        return NULL;
+    pr_parker_prepare(&w->parker);
+    atomic_fetch_add_explicit(&rt->sleepers, 1, memory_order_seq_cst);
+    enum look seen = look_around(w, &victim);
+    if (seen == SMALL_SURPLUS)
+        return watch(w, victim);
+    if (seen == WORK) {
+        atomic_fetch_sub_explicit(&rt->sleepers, 1, memory_order_seq_cst);
+        if (!pr_parker_cancel(&w->parker))
+            atomic_fetch_sub_explicit(&rt->active, 1, memory_order_seq_cst);   /* its waker's one too many */
+        return NULL;
+    }
+    uint64_t next_ms = pr_wheel_next_ms(&w->wheel);
+    bool counted_out = next_ms == UINT64_MAX;
+    if (counted_out && atomic_fetch_sub_explicit(&rt->active, 1, memory_order_seq_cst) == 1)
+        tell_quiet(rt);
+    PR_BUMP(w->counters.parks, 1);
+    bool notified = pr_parker_sleep(&w->parker, counted_out ? UINT64_MAX : next_ms * 1000000);
+    atomic_fetch_sub_explicit(&rt->sleepers, 1, memory_order_seq_cst);
+    if (notified && !counted_out)
+        atomic_fetch_sub_explicit(&rt->active, 1, memory_order_seq_cst);
+    if (!notified && counted_out)
+        atomic_fetch_add_explicit(&rt->active, 1, memory_order_seq_cst);
+    w->clock_in = 1;
+    return NULL;
+}
+
+/* --- the loop */
+
+static void step(pr_worker *w)
+{
+    take_inboxes(w);
+    if (w->wheel.count > 0) {
+        if (--w->clock_in == 0)
+            pr_worker_clock(w);
+        fire_timers(w);
+    }
+    bool floating;
+    pr_actor *a = next(w, &floating);
+    if (!a) {
+        pr_worker_clock(w);
+        fire_timers(w);
+        if (w->ready_head)
+            return;
+        a = sleep_or_watch(w);
+        floating = true;
+        if (!a) {
+            pr_worker_clock(w);
+            return;
+        }
+    }
+    if (floating)
+        turn_floating(w, a);
+    else
+        turn_pinned(w, a);
+}
+
+/* Nobody is left to handle what still came in; the inboxes are closed, later senders are told so. */
+static void close_inboxes(pr_worker *w)
+{
+    pr_user_timers_end(w, &w->timers);
+    for (pr_msg *m = pr_stack_close(&w->control), *after; m; m = after) {
+        after = m->next;
+        pr_deliver_control(w, m);
+    }
+    pr_user_timers_end(w, &w->timers);
+    for (pr_msg *m = pr_stack_close(&w->inbox), *after; m; m = after) {
+        after = m->next;
+        if (m->kind == PR_MSG_USER)
+            pr_dead_letter(w->rt, w, m, PR_DEAD_SHUTDOWN);
+        else
+            pr_msg_free(&w->pool, m);
+    }
+}
+
+void *pr_worker_main(void *worker)
+{
+    pr_worker *w = worker;
+    pr_runtime *rt = w->rt;
+    char error[sizeof rt->open_error] = "";
+    int status = rt->config.open_worker ? rt->config.open_worker(w, error, sizeof error) : 0;
+    pthread_mutex_lock(&rt->end_lock);
+    rt->threads_opened++;
+    if (status != 0 && !rt->open_failed) {
+        rt->open_failed = true;
+        snprintf(rt->open_error, sizeof rt->open_error, "%s", error);
+    }
+    pthread_cond_broadcast(&rt->end_changed);
+    pthread_mutex_unlock(&rt->end_lock);
+    if (status == 0) {
+        while (!atomic_load_explicit(&rt->exit, memory_order_acquire))
+            step(w);
+        close_inboxes(w);
+        if (rt->config.close_worker)
+            rt->config.close_worker(w);
+    }
+    pthread_mutex_lock(&rt->end_lock);
+    rt->threads_alive--;
+    pthread_cond_broadcast(&rt->end_changed);
+    pthread_mutex_unlock(&rt->end_lock);
+    return NULL;
+}

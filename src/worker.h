@@ -1,0 +1,86 @@
+/* A worker: one thread, one language state, the actors pinned to it.
+ *
+ * Everything below the first block is touched by its own thread alone. */
+#ifndef PR_WORKER_H
+#define PR_WORKER_H
+
+#include "parker.h"
+#include "runtime.h"
+
+struct pr_worker {
+    /* --- others write here */
+    _Alignas(64) pr_stack inbox;              /* user messages for pinned actors */
+    _Alignas(64) pr_stack control;            /* control messages, drained first */
+    _Atomic(pr_actor *) ended;                /* ended children of parents here, linked by next_free */
+    pr_parker parker;
+    /* --- others read here */
+    pr_ring ring;
+    _Alignas(64) _Atomic uint64_t turn;       /* counts turns: tells a thief whether the owner is stuck in one */
+    _Atomic uint64_t current;                 /* id of the actor whose turn it is, 0: none */
+    _Atomic uint64_t current_since_ms;
+    pr_counters counters;
+    _Atomic uint64_t lua_bytes;               /* what the state holds, as of the last idle moment */
+
+    /* --- the owner's */
+    _Alignas(64) pr_runtime *rt;
+    uint32_t index;
+    uint32_t tick;
+    pr_actor *ready_head, *ready_tail;        /* pinned actors with something to do */
+    pr_actor *running;                        /* whose turn it is */
+    pr_msg *hand;                             /* the message in hand; `next` leads from one taken by receive to the handler's own */
+    pr_wait *resumed;                         /* while ops resume: what the handler waited for */
+    pr_msg *failure;                          /* set by ops with PR_FAILED: an ERROR payload, NULL: no memory for it */
+    pr_msg_pool pool;
+    pr_actor_cache actors;
+    pr_wheel wheel;
+    struct pr_user_timer *timers;             /* set from outside, kept here */
+    uint64_t now_ms;                          /* refreshed as turns go by */
+    uint32_t clock_every, clock_in;           /* messages between looks at the clock, and until the next */
+    pr_wait *free_waits;
+    uint32_t next_ask;
+    uint32_t steal_from;
+    void *state;                              /* the language's */
+    pthread_t thread;
+    bool has_thread;
+};
+
+void *pr_worker_main(void *worker);
+int pr_worker_init(pr_worker *w, pr_runtime *rt, uint32_t index);
+void pr_worker_destroy(pr_worker *w);
+
+/* Makes sure that `w` looks at its queues. Any thread, after its work is visible there. */
+void pr_worker_wake(pr_worker *w);
+/* Puts a floating actor that has just become SCHEDULED in line. Any thread. */
+void pr_make_ready(pr_runtime *rt, pr_worker *w, pr_actor *a);
+/* Puts a pinned actor of this worker in line, if it is not running; in front for control. */
+void pr_make_ready_pinned(pr_worker *w, pr_actor *a, bool front);
+/* Reads the clock. */
+void pr_worker_clock(pr_worker *w);
+
+/* delivery.c: on the owner, what came in through its inboxes. */
+void pr_deliver(pr_worker *w, pr_msg *m);
+void pr_deliver_control(pr_worker *w, pr_msg *m);
+
+/* supervision.c */
+void pr_actor_orders(pr_worker *w, pr_actor *a);            /* handles what is in its control lane */
+void pr_actor_start(pr_worker *w, pr_actor *a);
+void pr_actor_handle(pr_worker *w, pr_actor *a, pr_msg *m);
+void pr_actor_resume(pr_worker *w, pr_actor *a);
+void pr_actor_ending(pr_worker *w, pr_actor *a);            /* goes on with its end, if it can */
+void pr_child_ended(pr_worker *w, pr_actor *child);         /* on the parent's worker */
+pr_extra *pr_actor_extra(pr_actor *a);                      /* NULL: no memory */
+
+/* Acts on STOP, KILL, or a reached DRAIN. Consumes `m`. */
+void pr_actor_told_to_stop(pr_worker *w, pr_actor *a, pr_msg *m);
+/* Suspends the handler in hand; ops then return PR_SUSPENDED. until_ms UINT64_MAX: no limit. NULL: no memory. */
+pr_wait *pr_actor_wait(pr_worker *w, uint8_t kind, uint64_t until_ms);
+/* Takes that back: the handler does not suspend after all. */
+void pr_actor_unwait(pr_worker *w, pr_actor *a);
+/* Drops a suspended handler for good. */
+void pr_actor_abandon(pr_worker *w, pr_actor *a);
+/* An ask in flight came to its end. */
+void pr_actor_satisfy(pr_worker *w, pr_actor *a);
+/* Ends the message in hand (those taken by `receive` too), an unanswered ask gets that error. */
+void pr_hand_finish(pr_worker *w, const char *kind, const char *text);
+
+#endif
