@@ -29,8 +29,8 @@ local pierrot = require "pierrot"
 
 local DEFAULT_DIRECTORY = "/usr/share/common-licenses"
 local TOP = 20                     -- words to print without --all
-local BLOCK_BYTES = 256 * 1024     -- read at once
-local SPLIT_BYTES = 16 * 1024^2    -- the share of a file that one reader takes
+local BLOCK_BYTES = 64 * 1024      -- read at once; LuaJIT maps and unmaps strings from 128 KB on
+local SPLIT_BYTES = 8 * 1024^2     -- the share of a file that one reader takes
 local BATCH_WORDS = 8192           -- distinct words after which a reader hands on its counts
 local PATIENCE_SECONDS = 600       -- the longest that sorting a shard may take
 local USAGE = "usage: pierrot run examples/wordcount.lua [--all] [FILE...]"

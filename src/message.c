@@ -100,9 +100,7 @@ pr_msg *pr_msg_new(pr_msg_pool *pool, size_t size)
     pr_msg *m = c < PR_MSG_CLASSES ? class_alloc(pool, c) : pr_alloc(total);
     if (!m)
         return NULL;
-    memset(m, 0, sizeof *m);
-    m->class = (uint8_t)c;
-    m->size = (uint32_t)size;
+    *m = (pr_msg){.class = (uint8_t)c, .size = (uint32_t)size};
     return m;
 }
 

@@ -58,8 +58,11 @@ static int l_tell(lua_State *L)
     m->target = target;
     m->sender = sender_of(x);
     pr_status status = pr_send(rt, x->w, m);
-    if (status != PR_OK)
-        pr_msg_free(pr_lua_pool(x), m);
+    if (status == PR_OK) {
+        lua_pushboolean(L, 1);
+        return 1;
+    }
+    pr_msg_free(pr_lua_pool(x), m);
     return push_status(L, status);
 }
 

@@ -144,7 +144,7 @@ static void explain(lua_State *L, pr_lua *x, int from, int top, const char *labe
 
 enum { MAX_VALUES = 4000 };
 
-pr_msg *pr_lua_try_encode(lua_State *L, pr_lua *x, int from, const char *label)
+static pr_msg *encode_any(lua_State *L, pr_lua *x, int from, const char *label)
 {
     int top = lua_gettop(L), first_blob = 0;
     size_t size = 0, len;
@@ -248,6 +248,70 @@ pr_msg *pr_lua_try_encode(lua_State *L, pr_lua *x, int from, const char *label)
     return m;
 }
 
+/* Most messages: a few scalars and short strings, written in one pass. False: too long for that, or other values. */
+enum { SMALL = 208 };
+
+static bool encode_small(lua_State *L, int from, int top, uint8_t *at, size_t *size)
+{
+    const uint8_t *begin = at, *end = at + SMALL;
+    for (int i = from; i <= top; i++) {
+        size_t len;
+        const char *s;
+        uint64_t id;
+        double d;
+        if (end - at < 9)
+            return false;
+        switch (lua_type(L, i)) {
+        case LUA_TNUMBER:
+            d = lua_tonumber(L, i);
+            *at++ = PR_TAG_NUMBER;
+            memcpy(at, &d, 8);
+            at += 8;
+            break;
+        case LUA_TSTRING:
+            s = lua_tolstring(L, i, &len);
+            if ((size_t)(end - at) < pr_wire_size_bytes(len))
+                return false;
+            at = pr_wire_put_string(at, s, len);
+            break;
+        case LUA_TLIGHTUSERDATA:
+            id = (uint64_t)(uintptr_t)lua_touserdata(L, i);
+            if (!pr_id_valid(id))
+                return false;
+            *at++ = PR_TAG_REF;
+            memcpy(at, &id, 8);
+            at += 8;
+            break;
+        case LUA_TBOOLEAN:
+            *at++ = lua_toboolean(L, i) ? PR_TAG_TRUE : PR_TAG_FALSE;
+            break;
+        case LUA_TNIL:
+            *at++ = PR_TAG_NIL;
+            break;
+        default:
+            return false;
+        }
+    }
+    *size = (size_t)(at - begin);
+    return true;
+}
+
+pr_msg *pr_lua_try_encode(lua_State *L, pr_lua *x, int from, const char *label)
+{
+    uint8_t small[SMALL];
+    size_t size;
+    int top = lua_gettop(L);
+    if (encode_small(L, from, top, small, &size)) {
+        pr_msg *m = pr_msg_new(pr_lua_pool(x), size);
+        if (m) {
+            m->count = (uint32_t)(top - from + 1);
+            memcpy(m->data, small, size);
+            return m;
+        }
+    }
+    return encode_any(L, x, from, label);
+}
+
 pr_msg *pr_lua_encode(lua_State *L, pr_lua *x, int from, const char *label, int level)
 {
     pr_msg *m = pr_lua_try_encode(L, x, from, label);
@@ -321,28 +385,55 @@ int pr_lua_decode(lua_State *L, pr_lua *x, const pr_msg *m, uint32_t skip)
     return pushed;
 }
 
-/* Whether decoding allocates nothing in Lua: numbers, booleans, nils, refs within the usual stack. */
-static bool plain(const pr_msg *m, uint32_t skip)
+/* What needs no memory in Lua (numbers, booleans, nils, refs within the usual stack) is pushed directly; -1, with
+ * nothing pushed, at the first value that does. LUA_MINSTACK places are free on a coroutine between handlers. */
+static int decode_plain(lua_State *L, const pr_msg *m, uint32_t skip)
 {
-    if (m->count - skip > 12)
-        return false;
     const uint8_t *at = m->data;
+    int pushed = 0;
+    if (m->count - skip > 12)
+        return -1;
     for (uint32_t i = 0; i < m->count; i++) {
         uint32_t len;
+        uint64_t id;
+        double d;
         switch (*at++) {
-        case PR_TAG_NIL: case PR_TAG_FALSE: case PR_TAG_TRUE:
-            break;
-        case PR_TAG_NUMBER: case PR_TAG_REF:
+        case PR_TAG_NUMBER:
+            memcpy(&d, at, 8);
             at += 8;
+            if (i < skip)
+                continue;
+            lua_pushnumber(L, d);
+            break;
+        case PR_TAG_REF:
+            memcpy(&id, at, 8);
+            at += 8;
+            if (i < skip)
+                continue;
+            lua_pushlightuserdata(L, (void *)(uintptr_t)id);
+            break;
+        case PR_TAG_NIL:
+            if (i < skip)
+                continue;
+            lua_pushnil(L);
+            break;
+        case PR_TAG_TRUE: case PR_TAG_FALSE:
+            if (i < skip)
+                continue;
+            lua_pushboolean(L, at[-1] == PR_TAG_TRUE);
             break;
         default:
-            if (i >= skip)
-                return false;
-            memcpy(&len, at, 4);
-            at += 4 + len;
+            if (i < skip) {
+                memcpy(&len, at, 4);
+                at += 4 + len;
+                continue;
+            }
+            lua_settop(L, -pushed - 1);
+            return -1;
         }
+        pushed++;
     }
-    return true;
+    return pushed;
 }
 
 int pr_lua_decode_message(lua_State *L);
@@ -357,8 +448,9 @@ int pr_lua_decode_to(lua_State *to, pr_lua *x, const pr_msg *m, uint32_t skip)
 {
     if (m->count <= skip)
         return 0;
-    if (plain(m, skip))   /* LUA_MINSTACK places are free on a coroutine between handlers */
-        return pr_lua_decode(to, x, m, skip);
+    int plain = decode_plain(to, m, skip);
+    if (plain >= 0)
+        return plain;
     lua_State *L = x->L;
     int top = lua_gettop(L);
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->decode_message);
