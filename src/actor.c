@@ -60,12 +60,15 @@ static pr_actor *take(pr_actor_table *t, pr_actor_cache *cache)
     pr_actor *a = t->free || grow(t) ? t->free : NULL;
     if (a) {
         t->free = a->next_free;
-        for (int i = 0; cache && i < BATCH && t->free; i++) {
-            pr_actor *more = t->free;
-            t->free = more->next_free;
-            more->next_free = cache->free;
-            cache->free = more;
-            cache->count++;
+        if (cache && t->free) {   /* the next ones come along, in their order */
+            pr_actor *last = t->free;
+            uint32_t count = 1;
+            for (; count < BATCH && last->next_free; count++)
+                last = last->next_free;
+            cache->free = t->free;
+            cache->count = count;
+            t->free = last->next_free;
+            last->next_free = NULL;
         }
     }
     pthread_mutex_unlock(&t->lock);

@@ -110,13 +110,15 @@ typedef struct pr_wait {
     struct pr_wait *next_free;
 } pr_wait;
 
+enum { PR_INTENSITY = 3 };   /* restarts within supervision.c's PERIOD_MS, for each child */
+
 /* What only few actors have. */
 typedef struct pr_extra {
     struct pr_user_timer *timers;
     pr_msg *stop_reason;
     pr_alarm deadline;             /* the end of an end: see supervision.c */
     pr_actor *actor;
-    uint64_t *restarts_ms;         /* a ring of the times of the last `intensity` restarts */
+    uint64_t restarts_ms[PR_INTENSITY];   /* a ring: the times of its last restarts */
     uint32_t restarts_at;
     uint32_t asks_open;            /* asks taken by `receive` and not answered yet */
 } pr_extra;
@@ -195,6 +197,12 @@ static inline pr_actor *pr_actor_slot(pr_actor_table *t, uint32_t slot)
 {
     pr_actor *slab = atomic_load_explicit(&t->slabs[slot >> PR_SLAB_BITS], memory_order_acquire);
     return slab ? &slab[slot & (PR_SLAB - 1)] : NULL;
+}
+
+/* The same for a slot that is known to exist: of a relative, say. */
+static inline pr_actor *pr_actor_at(pr_actor_table *t, uint32_t slot)
+{
+    return &atomic_load_explicit(&t->slabs[slot >> PR_SLAB_BITS], memory_order_acquire)[slot & (PR_SLAB - 1)];
 }
 
 /* The record of a living actor, or NULL. It may end at any moment unless the caller owns it. */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GRACE_NS = 500000000 };
+enum { GRACE_NS = 250000000 };
 
 void pr_config_init(pr_config *c)
 {
@@ -126,20 +126,17 @@ void pr_workers_leave(pr_runtime *rt)
         pr_worker_wake(&rt->workers[i]);
 }
 
-static void order_all(pr_runtime *rt, pr_worker *w, uint8_t kind)
+static void order(pr_runtime *rt, pr_worker *w, uint8_t kind, pr_actor *a)
 {
-    for (uint32_t link = PR_GET(rt->root_first); link;) {
-        pr_actor *a = pr_actor_slot(&rt->actors, link - 1);
-        uint64_t id = PR_GET(a->id);
-        pr_msg *reason = id ? pr_msg_new(w ? &w->pool : NULL, pr_wire_size_bytes(8)) : NULL;
-        if (reason) {
-            pr_wire_put_string(reason->data, "shutdown", 8);
-            reason->count = 1;
-        }
-        if (id)
-            pr_order(rt, w, id, kind, reason, true);
-        link = PR_GET(a->next_sibling);
+    uint64_t id = PR_GET(a->id);
+    if (id == 0)
+        return;
+    pr_msg *reason = pr_msg_new(w ? &w->pool : NULL, pr_wire_size_bytes(8));
+    if (reason) {
+        pr_wire_put_string(reason->data, "shutdown", 8);
+        reason->count = 1;
     }
+    pr_order(rt, w, id, kind, reason, true);
 }
 
 void pr_runtime_stop(pr_runtime *rt, pr_worker *w)
@@ -147,8 +144,11 @@ void pr_runtime_stop(pr_runtime *rt, pr_worker *w)
     pthread_mutex_lock(&rt->root_lock);
     bool first = !atomic_exchange_explicit(&rt->stopping, 1, memory_order_acq_rel);
     bool empty = rt->root_children == 0;
-    if (first)
-        order_all(rt, w, PR_MSG_STOP);   /* the youngest first */
+    for (uint32_t link = first ? PR_GET(rt->root_first) : 0; link;) {   /* the youngest first */
+        pr_actor *a = pr_actor_at(&rt->actors, link - 1);
+        order(rt, w, PR_MSG_STOP, a);
+        link = PR_GET(a->next_sibling);
+    }
     pthread_mutex_unlock(&rt->root_lock);
     if (first && empty)
         pr_workers_leave(rt);
@@ -184,15 +184,17 @@ static void report_stuck(pr_runtime *rt)
 
 pr_status pr_runtime_join(pr_runtime *rt, uint64_t until_ns)
 {
-    if (!wait_threads(rt, until_ns)) {
-        /* The time is over. What is merely suspended can still be ended; a handler that runs cannot. */
-        pthread_mutex_lock(&rt->root_lock);
-        order_all(rt, NULL, PR_MSG_KILL);
-        pthread_mutex_unlock(&rt->root_lock);
-        if (!wait_threads(rt, pr_now_ns() + GRACE_NS)) {
+    /* The time is over. Parents on a stuck worker have not passed the order on: everyone gets it now, so that
+     * each `stop` that can run does; then what is merely suspended is killed; a handler that runs stays. */
+    static const uint8_t orders[] = {PR_MSG_STOP, PR_MSG_KILL};
+    for (int i = 0; !wait_threads(rt, until_ns); i++, until_ns = pr_now_ns() + GRACE_NS) {
+        if (i == 2) {
             report_stuck(rt);
             return PR_TIMEOUT;
         }
+        uint32_t slots = atomic_load_explicit(&rt->actors.slots, memory_order_acquire);
+        for (uint32_t slot = 0; slot < slots; slot++)
+            order(rt, NULL, orders[i], pr_actor_at(&rt->actors, slot));
     }
     for (uint32_t i = 0; i < rt->worker_count; i++)
         if (rt->workers[i].has_thread) {

@@ -82,8 +82,9 @@ void pr_config_init(pr_config *c);
 pr_runtime *pr_runtime_start(const pr_config *c, char *error, size_t cap);
 /* Asks every actor to end. Returns at once. Any thread, a handler too. */
 void pr_runtime_stop(pr_runtime *rt, pr_worker *w);
-/* Waits for that end, at most until `until_ns`; past three quarters of the time kills what is left. PR_TIMEOUT: workers are still
- * inside handlers; a report has been logged, and the runtime must not be freed. Not from a worker. */
+/* Waits for that end; from `until_ns` on goes over what is left, which takes another half second at most.
+ * PR_TIMEOUT: workers are still inside handlers; a report has been logged, and the runtime must not be freed.
+ * Not from a worker. */
 pr_status pr_runtime_join(pr_runtime *rt, uint64_t until_ns);
 /* After PR_OK of join, when no other thread uses it any more. */
 void pr_runtime_free(pr_runtime *rt);

@@ -15,9 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { INTENSITY = 3, PERIOD_MS = 5000, STOP_MS = 5000 };
+enum { PERIOD_MS = 5000, STOP_MS = 5000 };
 
-static pr_actor *at(pr_runtime *rt, uint32_t link) { return link ? pr_actor_slot(&rt->actors, link - 1) : NULL; }
+static pr_actor *at(pr_runtime *rt, uint32_t link) { return link ? pr_actor_at(&rt->actors, link - 1) : NULL; }
 static uint64_t id_of(const pr_actor *a) { return PR_GET(a->id); }
 
 /* --- what only few have */
@@ -95,7 +95,7 @@ static void stop_children(pr_worker *w, pr_actor *a, uint8_t kind)
 
 void pr_child_ended(pr_worker *w, pr_actor *child)
 {
-    pr_actor *parent = pr_actor_slot(&w->rt->actors, pr_id_slot(PR_GET(child->parent)));
+    pr_actor *parent = pr_actor_at(&w->rt->actors, pr_id_slot(PR_GET(child->parent)));
     unlink_child(w->rt, &parent->first_child, child);
     PR_BUMP(parent->children, (uint32_t)-1);
     pr_actor_free(&w->rt->actors, &w->actors, child);
@@ -118,7 +118,7 @@ static void leave_family(pr_worker *w, pr_actor *a)
         return;
     }
     /* The parent is alive: it waits for this child. Its home does not change any more. */
-    pr_actor *parent = pr_actor_slot(&rt->actors, pr_id_slot(PR_GET(a->parent)));
+    pr_actor *parent = pr_actor_at(&rt->actors, pr_id_slot(PR_GET(a->parent)));
     pr_worker *owner = &rt->workers[PR_GET(parent->home) - 1];
     if (owner == w) {
         pr_child_ended(w, a);
@@ -315,8 +315,8 @@ static bool restart_allowed(pr_worker *w, pr_actor *a)
     if (!extra)
         return false;
     pr_worker_clock(w);
-    uint32_t at_index = extra->restarts_at % INTENSITY;
-    if (extra->restarts_at >= INTENSITY && w->now_ms - extra->restarts_ms[at_index] < PERIOD_MS)
+    uint32_t at_index = extra->restarts_at % PR_INTENSITY;
+    if (extra->restarts_at >= PR_INTENSITY && w->now_ms - extra->restarts_ms[at_index] < PERIOD_MS)
         return false;
     extra->restarts_ms[at_index] = w->now_ms;
     extra->restarts_at++;
@@ -338,7 +338,7 @@ static void begin_end(pr_worker *w, pr_actor *a)
         char who[256];
         pr_actor_describe(w->rt, id_of(a), who, sizeof who);
         pr_logf(&w->rt->log, PR_LOG_ERROR, "%s is stopped: it would be restarted more than %d times in %d s", who,
-                INTENSITY, PERIOD_MS / 1000);
+                PR_INTENSITY, PERIOD_MS / 1000);
     }
     set_flags(a, PR_FLAG_ENDING);
     PR_SET(a->state, PR_STATE_STOPPING);

@@ -25,6 +25,7 @@ local TIME_LIMIT_SECONDS = 300     -- for one process
 ---@field runs? integer      measured runs of each side; default 5
 ---@field dir? string        the directory of the benchmarks; default "bench"
 ---@field workers? integer   of each side; default: the cores, at least 2
+---@field throughput? integer   of Pierrot: messages an actor handles in a turn; default: its own
 ---@field pierrot? string    the command to run; default: PIERROT_BIN, this executable, build/pierrot
 
 -- The shell ---------------------------------------------------------------------------------------
@@ -69,11 +70,13 @@ local sides = {
   {
     name = "pierrot",
     prepare = function(context)
-      return ("%s, %d workers"):format(jit.version, context.workers)
+      return ("%s, %d workers%s"):format(jit.version, context.workers,
+        context.throughput and ", throughput " .. context.throughput or "")
     end,
     command = function(context, name, parameters)
-      return ("%s run --workers %d %s %s 1 %s"):format(quote(context.pierrot), context.workers,
-        quote(context.dir .. "/run.lua"), name, parameters)
+      local throughput = context.throughput and "--throughput " .. context.throughput or ""
+      return ("%s run --workers %d %s %s %s 1 %s"):format(quote(context.pierrot),
+        context.workers, throughput, quote(context.dir .. "/run.lua"), name, parameters)
     end,
   },
   {
@@ -186,12 +189,22 @@ local function figures_of(ready, benchmark, summaries)
   return figures
 end
 
-local function processor_name()
-  local file = io.open("/proc/cpuinfo")
+--- What a pattern finds in a file of /proc; nil if nothing.
+local function look_up(path, pattern)
+  local file = io.open(path)
   if not file then return nil end
-  local name = file:read("*a"):match("model name%s*:%s*([^\n]+)")
+  local found = file:read("*a"):match(pattern)
   file:close()
-  return name
+  return found
+end
+
+--- Where the figures come from, and what else ran there in the last minute (1 is one busy core).
+local function machine()
+  return {
+    processor = look_up("/proc/cpuinfo", "model name%s*:%s*([^\n]+)") or "unknown processor",
+    cores = core_count(),
+    load = tonumber(look_up("/proc/loadavg", "^%S+")),
+  }
 end
 
 -- The command -------------------------------------------------------------------------------------
@@ -232,11 +245,13 @@ local function prepare_sides(context, peers)
 end
 
 local function run_all(context, chosen, options, json_file)
+  local here = machine()
+  print(("%-12s %s, %d cores, load %.1f"):format("machine", here.processor, here.cores, here.load or 0))
   local ready, descriptions = prepare_sides(context, options.peers)
   print("\n" .. heading(ready))
   local report = {
-    processor = processor_name(), cores = core_count(), workers = context.workers,
-    runs = context.runs, sides = descriptions, benchmarks = {},
+    machine = here, workers = context.workers, runs = context.runs,
+    sides = descriptions, benchmarks = {},
   }
   for _, benchmark in ipairs(chosen) do
     local summaries, why = measure(ready, context, benchmark, context.runs)
@@ -261,7 +276,7 @@ function M.main(options)
 
   local dir = options.dir or "bench"
   local load_table, unreadable = loadfile(dir .. "/params.lua")
-  if not load_table then return fail(2, "no benchmarks: " .. unreadable) end
+  if not load_table then return fail(2, unreadable .. " (they are in the source tree: see --dir)") end
   local chosen, unknown = select_benchmarks(load_table(), options.names)
   if not chosen then return fail(2, unknown) end
   local json_file, unwritable
@@ -273,6 +288,7 @@ function M.main(options)
   local context = {
     dir = dir,
     pierrot = options.pierrot or os.getenv("PIERROT_BIN") or own_executable() or "build/pierrot",
+    throughput = options.throughput,
     workers = options.workers or math.max(2, core_count()),
     runs = options.runs or 5,
     scratch = assert(sh("mktemp -d")):match("^[^\n]+"),

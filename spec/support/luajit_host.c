@@ -30,11 +30,12 @@ static int run(lua_State *L, int load_status, int nargs)
         status = lua_pcall(L, nargs, 0, base);
         lua_remove(L, base);
     }
-    if (status != 0) {
+    if (status != 0 && !lua_isnil(L, -1)) { /* busted ends with error(nil) after failed tests */
         const char *message = lua_tostring(L, -1);
         fprintf(stderr, "luajit-host: %s\n", message ? message : "(error object is not a string)");
-        lua_pop(L, 1);
     }
+    if (status != 0)
+        lua_pop(L, 1);
     return status;
 }
 

@@ -20,6 +20,10 @@
 
 #include <stdarg.h>
 
+/* LuaJIT has these and PUC Lua has not: weak, so that the module loads there and can say what it needs. */
+#pragma weak luaL_traceback
+#pragma weak lua_isyieldable
+
 /* A coroutine that runs handlers, one after the other; a handler that suspends keeps it. */
 typedef struct pr_co {
     lua_State *L;

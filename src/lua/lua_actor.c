@@ -78,7 +78,7 @@ static int l_describe_failure(lua_State *L)
     lua_settop(L, 0);
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->failure);
     luaL_traceback(L, co, NULL, 0);
-    if (lua_gettop(co) > 1)
+    if (lua_gettop(co) > 0)   /* counted from the frame that raised */
         lua_xmove(co, L, 1);
     else
         lua_pushnil(L);

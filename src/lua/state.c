@@ -215,6 +215,8 @@ __attribute__((visibility("default"))) int luaopen_pierrot(lua_State *L);
 
 int luaopen_pierrot(lua_State *L)
 {
+    if (!&luaL_traceback || !&lua_isyieldable)
+        return luaL_error(L, "pierrot needs LuaJIT 2.1: run it with luajit");
     pr_lua *x = lua_newuserdata(L, sizeof *x);
     memset(x, 0, sizeof *x);
     lua_setfield(L, LUA_REGISTRYINDEX, "pierrot.state");   /* anchored as long as the state */

@@ -1,0 +1,132 @@
+/* The queues of floating actors alone: an owner that pushes and pops, thieves, and the global queue behind.
+ * Each actor comes out exactly once.
+ *
+ * Mutants caught: the head moved by a store instead of compare-and-swap (in pop, in steal); the thief's tail
+ * moved by `take` (the one it returns stays in the ring); spill dropping `a`; take without `count`. */
+#include "harness.h"
+
+enum { THIEVES = 3, ITEMS = 4096 };
+
+static pr_ring rings[THIEVES + 1];
+static pr_global global;
+static pr_actor *items;
+static _Atomic uint32_t out[ITEMS];   /* how often it came out in this round */
+static _Atomic uint64_t taken;
+static _Atomic int over;
+
+static void got(pr_actor *a)
+{
+    if (atomic_fetch_add(&out[a - items], 1) != 0)
+        wrong("item %d came out twice", (int)(a - items));
+    atomic_fetch_add(&taken, 1);
+}
+
+static void *thief(void *context, unsigned index)
+{
+    (void)context;
+    pr_ring *mine = &rings[index + 1];
+    uint64_t random = index;
+    while (!atomic_load(&over)) {
+        unsigned victim = (unsigned)below(&random, THIEVES + 1);
+        if (victim == index + 1)
+            continue;
+        pr_actor *a = pr_ring_steal(&rings[victim], mine);
+        if (!a && below(&random, 4) == 0)
+            a = pr_global_take(&global, mine, 8);
+        for (; a; a = pr_ring_pop(mine))
+            got(a);
+    }
+    return NULL;
+}
+
+static void nothing_is_lost_or_doubled(void **state)
+{
+    (void)state;
+    uint64_t random = 7, rounds = times(1500, 150);
+    items = pr_zalloc_line(ITEMS * sizeof *items);
+    assert_non_null(items);
+    assert_int_equal(pr_global_init(&global), 0);
+    crew thieves;
+    crew_start(&thieves, THIEVES, thief, NULL);
+    for (uint64_t round = 0; round < rounds && no_errors(); round++) {
+        atomic_store(&taken, 0);
+        for (int i = 0; i < ITEMS; i++)
+            atomic_store(&out[i], 0);
+        for (int i = 0; i < ITEMS; i++) {
+            if (!pr_ring_push(&rings[0], &items[i]))
+                pr_ring_spill(&rings[0], &global, &items[i]);
+            pr_actor *a;
+            if (below(&random, 4) == 0 && (a = pr_ring_pop(&rings[0])))
+                got(a);
+            if (below(&random, 64) == 0 && (a = pr_global_take(&global, &rings[0], 16)))
+                got(a);
+        }
+        for (uint64_t tries = 0; atomic_load(&taken) < ITEMS && tries < 100000; tries++) {
+            pr_actor *a = pr_ring_pop(&rings[0]);
+            if (!a)
+                a = pr_global_take(&global, &rings[0], 4);
+            if (a)
+                got(a);
+            else
+                pause_us(tries < 100 ? 0 : 100);
+        }
+        if (atomic_load(&taken) != ITEMS)
+            wrong("%d of %d came out", (int)taken, ITEMS);
+    }
+    atomic_store(&over, 1);
+    crew_join(&thieves);
+    assert_true(no_errors());
+    assert_int_equal(global.count, 0);
+    pr_global_destroy(&global);
+    pr_free(items);
+}
+
+static void a_thief_takes_the_older_half(void **state)
+{
+    (void)state;
+    static pr_ring victim, mine;
+    pr_actor *five = pr_zalloc_line(5 * sizeof *five);
+    assert_non_null(five);
+    assert_null(pr_ring_steal(&victim, &mine));
+    for (int i = 0; i < 5; i++)
+        assert_true(pr_ring_push(&victim, &five[i]));
+    assert_ptr_equal(pr_ring_steal(&victim, &mine), &five[2]);
+    assert_ptr_equal(pr_ring_pop(&mine), &five[0]);
+    assert_ptr_equal(pr_ring_pop(&mine), &five[1]);
+    assert_null(pr_ring_pop(&mine));
+    assert_ptr_equal(pr_ring_pop(&victim), &five[3]);
+    assert_ptr_equal(pr_ring_steal(&victim, &mine), &five[4]);
+    assert_null(pr_ring_pop(&victim));
+    pr_free(five);
+}
+
+static void a_full_ring_spills_its_older_half(void **state)
+{
+    (void)state;
+    static pr_ring ring, other;
+    pr_actor *many = pr_zalloc_line((PR_RING + 1) * sizeof *many);
+    assert_non_null(many);
+    assert_int_equal(pr_global_init(&global), 0);
+    for (int i = 0; i < PR_RING; i++)
+        assert_true(pr_ring_push(&ring, &many[i]));
+    assert_false(pr_ring_push(&ring, &many[PR_RING]));
+    pr_ring_spill(&ring, &global, &many[PR_RING]);
+    assert_int_equal(pr_ring_count(&ring), PR_RING / 2);
+    assert_int_equal(global.count, PR_RING / 2 + 1);
+    for (int i = 0; i < PR_RING / 2; i++)
+        assert_ptr_equal(pr_global_take(&global, &other, 1), &many[i]);
+    assert_ptr_equal(pr_global_take(&global, &other, 100), &many[PR_RING]);
+    assert_null(pr_global_take(&global, &other, 1));
+    pr_global_destroy(&global);
+    pr_free(many);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_thief_takes_the_older_half),
+        cmocka_unit_test(a_full_ring_spills_its_older_half),
+        cmocka_unit_test(nothing_is_lost_or_doubled),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
