@@ -183,13 +183,12 @@ install: all ## install below PREFIX (/usr/local), with DESTDIR in front
 	install -D -m 755 $(BUILD)/pierrot "$(D)/bin/pierrot"
 	install -D -m 644 $(BUILD)/pierrot.so "$(D)/lib/lua/5.1/pierrot.so"
 	install -D -m 644 lua/pierrot/meta.lua "$(D)/share/lua/5.1/pierrot/meta.lua"
-	install -D -m 644 src/pierrot.h "$(D)/include/pierrot.h"
 	$(Q)for f in $(DOCS); do install -D -m 644 $$f "$(D)/share/doc/pierrot/$${f#docs/}" || exit 1; done
 	$(Q)for f in $(EXAMPLES); do install -D -m 644 $$f "$(D)/share/pierrot/$$f" || exit 1; done
 
 # Only what install put there: files by name, and our own directories once they are empty.
 uninstall: ## remove what install put there
-	rm -f "$(D)/bin/pierrot" "$(D)/lib/lua/5.1/pierrot.so" "$(D)/include/pierrot.h"
+	rm -f "$(D)/bin/pierrot" "$(D)/lib/lua/5.1/pierrot.so"
 	rm -f "$(D)/share/lua/5.1/pierrot/meta.lua"
 	$(Q)for f in $(DOCS); do rm -f "$(D)/share/doc/pierrot/$${f#docs/}"; done
 	$(Q)for f in $(EXAMPLES); do rm -f "$(D)/share/pierrot/$$f"; done

@@ -461,7 +461,8 @@ static void die(pr_worker *w, pr_actor *a)
 
 static void log_failure(pr_worker *w, pr_actor *a, const char *during)
 {
-    if (!pr_log_on(&w->rt->log, PR_LOG_ERROR))
+    bool script = a->flags & PR_FLAG_SCRIPT;
+    if (!script && !pr_log_on(&w->rt->log, PR_LOG_ERROR))
         return;
     char who[256], what[96] = "";
     uint32_t len = 0, kind_len = 0, text_len = 0, trace_len = 0;
@@ -483,8 +484,17 @@ static void log_failure(pr_worker *w, pr_actor *a, const char *during)
             trace = (const char *)traceback + 5;
         }
     }
-    pr_logf(&w->rt->log, PR_LOG_ERROR, "%s failed in %s%s: %.*s%s%.*s", who, during, what, (int)text_len, text,
-            trace ? "\n" : "", (int)trace_len, trace ? trace : "");
+    size_t cap = strlen(who) + strlen(during) + strlen(what) + text_len + trace_len + 64;
+    char *line = pr_alloc(cap);
+    if (!line) {
+        pr_logf(&w->rt->log, PR_LOG_ERROR, "%s failed in %s%s; there is no memory to say how", who, during, what);
+        return;
+    }
+    int n = snprintf(line, cap, "%s failed in %s%s: %.*s%s%.*s", who, during, what, (int)text_len, text,
+                     trace ? "\n" : "", (int)trace_len, trace ? trace : "");
+    /* The end of the script is the end of the process: that is said whatever the level. */
+    w->rt->log.sink(w->rt->log.context, PR_LOG_ERROR, line, n < 0 ? 0 : (size_t)n);
+    pr_free(line);
 }
 
 /* The handler in hand has raised. w->failure holds what, or NULL without memory for it. */
@@ -499,7 +509,7 @@ static void fail(pr_worker *w, pr_actor *a)
         end_life(w, a);
         return;
     }
-    log_failure(w, a, a->flags & PR_FLAG_STARTING ? "start" : "its handler");
+    log_failure(w, a, !(a->flags & PR_FLAG_STARTING) ? "its handler" : a->flags & PR_FLAG_SCRIPT ? "its main chunk" : "start");
     /* The ask in hand is told at once, with all there is to tell. */
     for (pr_msg *m = w->hand; m && w->failure; m = m->next)
         if (m->ask) {
@@ -621,6 +631,7 @@ void pr_actor_told_to_stop(pr_worker *w, pr_actor *a, pr_msg *m)
     if (m->ordered)
         set_flags(a, PR_FLAG_ORDERED);
     set_flags(a, PR_FLAG_STOP);
+    PR_SET(a->state, PR_STATE_STOPPING);
     if (a->restart != PR_RESTART_PERMANENT || a->flags & PR_FLAG_ORDERED) {
         clear_flags(a, PR_FLAG_RESTART);
         PR_SET(a->stopping, 1);

@@ -100,7 +100,7 @@ void pr_make_ready_pinned(pr_worker *w, pr_actor *a, bool front)
         a->in_ready = 2;   /* stands in line already; moved to the front by a second place, see next_pinned */
     } else {
         a->in_ready = 1;
-        if (!(a->flags & PR_FLAG_ENDING))
+        if (!(a->flags & (PR_FLAG_ENDING | PR_FLAG_STOP)))
             PR_SET(a->state, PR_STATE_SCHEDULED);
         a->ready_next = NULL;
         if (!front || !w->ready_head) {
@@ -250,7 +250,7 @@ static void run_messages(pr_worker *w, pr_actor *a, pr_stack *own)
 static void begin_turn(pr_worker *w, pr_actor *a)
 {
     w->running = a;
-    if (!(a->flags & PR_FLAG_ENDING))
+    if (!(a->flags & (PR_FLAG_ENDING | PR_FLAG_STOP)))
         PR_SET(a->state, PR_STATE_PROCESSING);
     PR_SET(w->current, PR_GET(a->id));
     PR_SET(w->current_since_ms, w->now_ms);
@@ -273,7 +273,7 @@ static void turn_pinned(pr_worker *w, pr_actor *a)
     bool more = a->orders.head || (suspended ? (a->flags & PR_FLAG_RESUME) != 0
                                              : a->flags & PR_FLAG_ENDING ? !waits_for_children
                                                                          : a->user.head || a->flags & PR_FLAG_NEW);
-    if (!(a->flags & PR_FLAG_ENDING))
+    if (!(a->flags & (PR_FLAG_ENDING | PR_FLAG_STOP)))
         PR_SET(a->state, suspended ? PR_STATE_SUSPENDED : PR_STATE_IDLE);
     if (more)
         pr_make_ready_pinned(w, a, false);

@@ -46,13 +46,14 @@ local function text_of(err)
     end
     return "(error object) { " .. table.concat(parts, ", ") .. " }"
   end
-  return "(error object) " .. tostring(err)
+  return ("error(%s)"):format(tostring(err))
 end
 
 -- For C, and deferred:fail: an error value as the four values that travel.
 function errors.failure(err, traceback)
   if traceback then
-    traceback = traceback:gsub("\n?[^\n]*%[C%]: at 0x%x+$", "")
+    -- Frames of the runtime's own tell a script's author nothing.
+    traceback = traceback:gsub("\n[^\n]*%[C%]: at 0x%x+$", ""):gsub("\n\tpierrot/%w+%.lua:[^\n]*", "")
   end
   return "failed", text_of(err), traceback, err
 end

@@ -18,6 +18,11 @@ local function misuse(level, fmt, ...)
   error(fmt:format(...), level + 1)
 end
 
+-- Passes results on without becoming a tail call of core.
+local function answer(...)
+  return ...
+end
+
 -- Refs and messages --------------------------------------------------------------------------------------------
 
 local function finish(ref, within, ok, ...)
@@ -51,8 +56,7 @@ core.ref_methods {
 function pierrot.stop(...)
   local first = ...
   if type(first) == "userdata" or (not inside and select("#", ...) > 0) then
-    local ok, reason = core.stop(...)
-    return ok, reason
+    return answer(core.stop(...))
   end
   if not inside then
     misuse(2, "stop: a ref or a registered name expected")
@@ -145,8 +149,20 @@ local function name_of(behaviour)
   return ("%s:%d"):format(info.short_src, info.linedefined)
 end
 
+-- API.md has these; accepting and ignoring them would be a lie.
+local fields_later = { "supervise", "trap_exit", "upgrade" }
+
 -- The handle of a behaviour for core.spawn, or nil and what is wrong with it.
 local function carry(behaviour)
+  if type(behaviour) == "table" then
+    for _, field in ipairs(fields_later) do
+      if rawget(behaviour, field) ~= nil then
+        return nil, ("the field '%s' of a behaviour is not in this version of pierrot"):format(field)
+      end
+    end
+  elseif type(behaviour) == "function" and debug.getinfo(behaviour, "S").what == "C" then
+    return nil, "a C function cannot be a behaviour: wrap it in a Lua function"
+  end
   if type(behaviour) == "string" then
     local handle = modules[behaviour]
     if not handle then
@@ -207,8 +223,7 @@ end
 function pierrot.spawn(behaviour, ...)
   local entry = carried[behaviour]
   if entry and not entry.watch then
-    local ref, reason, holder = core.spawn(entry.handle, nil, 0, 0, false, ...)
-    return ref, reason, holder
+    return answer(core.spawn(entry.handle, nil, 0, 0, false, ...))
   end
   if type(behaviour) == "table" and behaviour[1] ~= nil then
     local name, restart, worker = check_options(behaviour)
@@ -216,9 +231,7 @@ function pierrot.spawn(behaviour, ...)
     if not handle then
       misuse(2, "spawn: %s", problem)
     end
-    local ref, reason, holder = core.spawn(handle, name, restart, worker, false,
-                                           unpack(behaviour, 2, highest(behaviour)))
-    return ref, reason, holder
+    return answer(core.spawn(handle, name, restart, worker, false, unpack(behaviour, 2, highest(behaviour))))
   end
   if behaviour == nil then
     misuse(2, "spawn: a behaviour (a function, a table or a module's name) expected, got nil")
@@ -227,8 +240,7 @@ function pierrot.spawn(behaviour, ...)
   if not handle then
     misuse(2, "spawn: %s", problem)
   end
-  local ref, reason, holder = core.spawn(handle, nil, 0, 0, false, ...)
-  return ref, reason, holder
+  return answer(core.spawn(handle, nil, 0, 0, false, ...))
 end
 
 -- What a worker runs: the other end of `carry`. A script's "behaviour" is its path.
@@ -352,13 +364,11 @@ function pierrot.start(options)
   local spin = number_option(options, "spin", nil, 0, 1e9, true)
   carried = setmetatable({}, { __mode = "k" })   -- handles belong to one runtime
   modules = {}
-  local ok, reason = core.start(workers, throughput, ask_timeout, level, spin)
-  return ok, reason
+  return answer(core.start(workers, throughput, ask_timeout, level, spin))
 end
 
 function pierrot.shutdown(seconds)
-  local ok, reason = core.shutdown(seconds == nil and 5 or seconds)
-  return ok, reason
+  return answer(core.shutdown(seconds == nil and 5 or seconds))
 end
 
 -- For the command: runs a script as the first actor; see cli.lua.

@@ -2,9 +2,8 @@
  * was refused is counted as rejected. Over actors that end and are restarted, timers, and a shutdown in full
  * traffic, with producers outside that go on until they are told that it is over.
  *
- * Mutants caught: messages in the mailbox (inbox, queue) of a dying actor freed without a count; the rest of an
- * inbox dropped when its worker leaves; sent counted before the target has accepted; a cancelled timer's message
- * freed without a count. */
+ * Mutants caught: messages of a dying actor freed without a count; the rest of an inbox freed without a count when
+ * its worker leaves; the same for a target that is stopping, and for a cancelled timer's message. */
 #include "harness.h"
 
 enum { OUTSIDE = 8, INSIDE = 8, TARGETS = 8 };
@@ -28,8 +27,17 @@ static pr_outcome target_receive(pr_worker *w, pr_actor *a, pr_msg *m)
 }
 static const pr_ops target_ops = {done_start, target_receive, done_resume, done_stop, done_abandon, done_release, NULL};
 
+static void forget_timer(pr_user_timer **t)
+{
+    if (!*t)
+        return;
+    pr_user_timer_cancel(town.rt, NULL, *t);
+    pr_user_timer_drop(town.rt, NULL, *t);
+    *t = NULL;
+}
+
 /* One message to somebody; what it says when it is refused. */
-static pr_status produce(uint64_t *random, pr_worker *w)
+static pr_status produce(uint64_t *random, pr_worker *w, pr_user_timer **last)
 {
     unsigned t = (unsigned)below(random, TARGETS);
     uint64_t id = atomic_load(&town.id[t]), dice = below(random, 4000);
@@ -40,16 +48,17 @@ static pr_status produce(uint64_t *random, pr_worker *w)
         order(town.rt, w, id, PR_MSG_DRAIN);
     else if (dice == 3997)
         order(town.rt, w, id, PR_MSG_KILL);
-    if (dice >= 3950 && dice < 3990) {   /* accounts of its own: see fire() in send_timer.c */
+    if (dice >= 3950 && dice < 3990 && !(w && w->running->flags & PR_FLAG_FLOATS)) {
+        /* Those of an actor end with it; outside, the last one is cancelled when the next is set. */
         pr_msg *m = letter(w, id, what, 1);
-        pr_user_timer *timer = w && w->running->flags & PR_FLAG_FLOATS ? NULL
-                             : pr_user_timer_new(town.rt, w, m, dice % 3, dice % 2 ? 1 : 0);
+        pr_user_timer *timer = pr_user_timer_new(town.rt, w, m, dice % 3, dice % 4 ? 1 : 0);
         if (!timer) {
             pr_msg_free(w ? &w->pool : NULL, m);
-        } else {
-            if (dice % 4 || timer->period_ms)
-                pr_user_timer_cancel(town.rt, w, timer);
+        } else if (w) {
             pr_user_timer_drop(town.rt, w, timer);
+        } else {
+            forget_timer(last);
+            *last = timer;
         }
     }
     atomic_fetch_add(&town.tries, 1);
@@ -67,12 +76,14 @@ static void *outside(void *context, unsigned index)
 {
     (void)context;
     uint64_t random = index;
+    pr_user_timer *last = NULL;
     while (!atomic_load(&town.over)) {
-        produce(&random, NULL);
+        produce(&random, NULL, &last);
         progress();
         if (below(&random, 32) == 0)
             pause_us(0);
     }
+    forget_timer(&last);
     return NULL;
 }
 
@@ -81,7 +92,7 @@ static pr_outcome producer_receive(pr_worker *w, pr_actor *a, pr_msg *m)
     (void)m;
     atomic_fetch_add(&town.handled, 1);
     for (int i = 0; i < 4; i++)
-        produce(data_of(a), w);
+        produce(data_of(a), w, NULL);
     atomic_fetch_add(&town.tries, 1);
     atomic_fetch_add(tell(w->rt, w, PR_GET(a->id), NULL, 0) == PR_OK ? &town.accepted : &town.refused, 1);
     return PR_DONE;

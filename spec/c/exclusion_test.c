@@ -2,8 +2,8 @@
  * failures with restarts, stops and kills; each sees what the one before wrote (`plain` is no atomic: the
  * sanitizer build says when two of them are not ordered).
  *
- * Mutants caught: try_schedule that also succeeds in PROCESSING; a floating turn that ends in IDLE and still
- * puts the actor in line; a mailbox reopened while its actor runs. */
+ * Mutants caught: try_schedule that also succeeds in PROCESSING; a floating turn that ends in IDLE and puts the
+ * actor in line without having won it back. */
 #include "harness.h"
 
 enum { PLACES = 8, PRODUCERS = 16, OUTSIDE = 8 };

@@ -237,9 +237,9 @@ void done_abandon(pr_worker *w, pr_actor *a, void *suspended) { (void)w, (void)a
 void done_release(pr_worker *w, pr_actor *a) { (void)w, (void)a; }
 const pr_ops idle_ops = {done_start, done_receive, done_resume, done_stop, done_abandon, done_release, NULL};
 
-static void *crew_main(void *task)
+static void *crew_main(void *context)
 {
-    struct { void *(*run)(void *, unsigned); void *context; unsigned index; } *t = task;
+    const task *t = context;
     return t->run(t->context, t->index);
 }
 
@@ -247,9 +247,7 @@ void crew_start(crew *c, unsigned count, void *(*run)(void *context, unsigned in
 {
     c->count = count;
     for (unsigned i = 0; i < count; i++) {
-        c->task[i].run = run;
-        c->task[i].context = context;
-        c->task[i].index = i;
+        c->task[i] = (task){run, context, i};
         assert_int_equal(pthread_create(&c->thread[i], NULL, crew_main, &c->task[i]), 0);
     }
 }

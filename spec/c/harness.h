@@ -80,9 +80,15 @@ void done_release(pr_worker *w, pr_actor *a);
 extern const pr_ops idle_ops;
 
 /* Threads: starts `count` of them with an index each, and waits for them. */
+typedef struct task {
+    void *(*run)(void *context, unsigned index);
+    void *context;
+    unsigned index;
+} task;
+
 typedef struct crew {
     pthread_t thread[16];
-    struct { void *(*run)(void *, unsigned); void *context; unsigned index; } task[16];
+    task task[16];
     unsigned count;
 } crew;
 void crew_start(crew *c, unsigned count, void *(*run)(void *context, unsigned index), void *context);

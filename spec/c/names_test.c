@@ -1,8 +1,7 @@
 /* Names against the end of their holders: from many threads, an actor that has ended never keeps a name, and a
  * living one never loses it.
  *
- * Mutants caught: die() that looks at `named` before the id is gone, or not at all; pr_name_register without its
- * look at the id; a failed birth that keeps its name. */
+ * Mutants caught: die() that looks at `named` before the id is gone; pr_name_register without its look at the id. */
 #include "harness.h"
 
 enum { THREADS = 16, NAMES = 12, HOLDERS = 6 };

@@ -1,7 +1,7 @@
 /* Memory that runs out, at each allocation in turn: an error code, or the failure of one actor; never a crash or
  * a hang, and (the sanitizer build sees it) never a leak.
  *
- * Mutants caught: any unchecked allocation on the way; an unfreed one behind a failed one. */
+ * Mutants caught: an unchecked allocation in spawn. */
 #include "harness.h"
 
 static pr_outcome worker_receive(pr_worker *w, pr_actor *a, pr_msg *m)

@@ -2,9 +2,9 @@
  * targets that float and that are pinned, from their birth on: senders begin while the target is still waiting
  * for its first turn, so that its pinning falls between two messages.
  *
- * Mutants caught: floating senders append directly; the mailbox closed before the new home is written (lost
- * messages), or not closed at pinning (lost), or taken over behind the inbox; pr_stack_take that does not
- * reverse; next_pinned that runs an actor's queue from the back. */
+ * Mutants caught: floating senders that append directly; the mailbox not closed at pinning; the inbox delivered
+ * before the mailbox is taken over at pinning (with a pause there: the window is a few instructions);
+ * pr_stack_take that does not reverse. */
 #include "harness.h"
 
 enum { SENDERS = 16, OUTSIDE = 6, TARGETS = 6 };

@@ -1,8 +1,7 @@
 /* Ports: threads outside that are told things, ask, and come and go while others still write to them.
  *
  * Mutants caught: a port that takes over fields of the actor that had its record before (`stopping` refuses all
- * tells, the behaviour is dangling); no check of the target in what a reopened port finds; no second look
- * before the port's thread sleeps. */
+ * tells, the behaviour is dangling); no second look before the port's thread sleeps. */
 #include "harness.h"
 
 static void a_port_in_a_used_record(void **state)

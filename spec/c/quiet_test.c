@@ -1,9 +1,9 @@
 /* Quiescence: pr_runtime_wait_quiet returns when nothing is left that could happen, and never before. And timers:
  * nothing comes after a cancel.
  *
- * Mutants caught: a worker with an armed timer counted as asleep; a waker that does not add to `active`, or adds
- * it after it has gone to sleep itself; a watcher counted twice; a cancel that only takes the timer out of the
- * wheel (a message of it may be on its way). */
+ * Mutants caught: a worker with an armed timer counted as asleep; a waker that leaves the count to the woken one;
+ * one that adds to `active` after its claim (with a pause in between; seldom without); a notified watcher counted
+ * twice; a cancel that only takes the timer out of the wheel. */
 #include "harness.h"
 
 enum { ACTORS = 12 };
@@ -68,6 +68,50 @@ static void quiet_is_quiet(void **state)
         }
         runtime_down(net.rt, NULL);
     }
+    assert_true(no_errors());
+}
+
+/* --- a worker that is woken while it falls asleep, with a timer pending all the time */
+
+static _Atomic int over;
+
+static void *wake_often(void *context, unsigned index)
+{
+    pr_runtime *rt = context;
+    uint64_t random = index, id = net.id[0];
+    while (!atomic_load(&over)) {
+        tell(rt, NULL, id, NULL, 0);
+        progress();
+        for (volatile uint64_t i = below(&random, 2000); i > 0; i--)
+            ;
+    }
+    return NULL;
+}
+
+static void a_pending_timer_is_never_quiet(void **state)
+{
+    (void)state;
+    pr_runtime *rt = runtime_up_spinning((shape){2, 32}, 0);
+    assert_int_equal(spawn(rt, NULL, &idle_ops, 0, 1, NULL, &net.id[0]), PR_OK);
+    pr_user_timer *t = pr_user_timer_new(rt, NULL, letter(NULL, net.id[0], NULL, 0), 3600000, 0);
+    assert_non_null(t);
+    atomic_store(&over, 0);
+    crew threads;
+    crew_start(&threads, 2, wake_often, rt);
+    uint64_t until = pr_now_ns() + times(2, 3) * UINT64_C(1000000000), looks = 0;
+    while (pr_now_ns() < until)
+        for (int i = 0; i < 1000; i++, looks++)
+            if (atomic_load(&rt->active) == 0) {
+                wrong("quiet after %llu looks, with a timer pending", (unsigned long long)looks);
+                until = 0;
+                break;
+            }
+    atomic_store(&over, 1);
+    crew_join(&threads);
+    pr_user_timer_cancel(rt, NULL, t);
+    pr_user_timer_drop(rt, NULL, t);
+    pr_runtime_wait_quiet(rt);
+    runtime_down(rt, NULL);
     assert_true(no_errors());
 }
 
@@ -178,6 +222,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quiet_is_quiet),
+        cmocka_unit_test(a_pending_timer_is_never_quiet),
         cmocka_unit_test(nothing_comes_after_a_cancel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,9 @@
 /* Stop, drain and kill against a full mailbox, from everywhere; and an answer from a cold actor while every
  * worker is busy for good.
  *
- * Mutants caught: no look at the control inbox before each message (pinned targets), none at the actor's own
- * control stack (floating ones); control not drained first; drain treated as stop; kill that runs `stop`; no
- * look at the global queue while a worker has work of its own. */
+ * Mutants caught: no look at the worker's control inbox before each message (pinned targets), none at the actor's
+ * own control stack (floating ones); drain treated as stop; kill that runs `stop`; no look at the global queue, or
+ * at the ring, while a worker has pinned work. */
 #include "harness.h"
 
 enum { QUEUED = 10000 };
@@ -12,7 +12,7 @@ enum { OUTSIDE, OTHER_WORKER, SAME_WORKER, ITSELF, PLACES };
 typedef struct victim {
     _Atomic uint64_t handled, started, stopped, released, blocked;
     _Atomic uint64_t handled_at_order;
-    _Atomic int go;
+    _Atomic uint64_t go;
 } victim;
 
 static pr_outcome victim_start(pr_worker *w, pr_actor *a)
@@ -26,8 +26,8 @@ static pr_outcome victim_receive(pr_worker *w, pr_actor *a, pr_msg *m)
     victim *v = data_of(a);
     atomic_fetch_add(&v->handled, 1);
     if (m->data[0] == 'b') {   /* blocks, so that all the others are queued behind */
-        atomic_store(&v->blocked, 1);
-        while (!atomic_load(&v->go))
+        uint64_t n = atomic_fetch_add(&v->blocked, 1) + 1;
+        while (atomic_load(&v->go) < n)
             pause_us(10);
     } else if (m->data[0] == 's') {
         atomic_store(&v->handled_at_order, v->handled);
@@ -51,15 +51,30 @@ static const pr_ops victim_ops = {victim_start, victim_receive, done_resume, vic
 /* An actor that fills the victim's mailbox and gives the order behind it. */
 typedef struct foe { victim *v; uint64_t victim; uint8_t kind; } foe;
 
+/* With the victim blocked: fills its mailbox, lets it come as far as the middle, where all the rest of them lie in
+ * its own queue, and gives the order there. */
+static void fill_and_order(pr_runtime *rt, pr_worker *w, victim *v, uint64_t id, uint8_t kind)
+{
+    for (int i = 0; i < QUEUED; i++)
+        tell(rt, w, id, i == QUEUED / 2 ? "b" : "x", 1);
+    atomic_store(&v->go, 1);
+    wait_for(&v->blocked, 2);
+    atomic_store(&v->handled_at_order, v->handled);
+    order(rt, w, id, kind);
+    atomic_store(&v->go, 2);
+}
+
 static pr_outcome foe_receive(pr_worker *w, pr_actor *a, pr_msg *m)
 {
     foe *f = data_of(a);
-    (void)m;
+    if (m->data[0] == 'o') {
+        fill_and_order(w->rt, w, f->v, f->victim, f->kind);
+        return PR_DONE;
+    }
     for (int i = 0; i < QUEUED; i++)
         tell(w->rt, w, f->victim, "x", 1);
     atomic_store(&f->v->handled_at_order, f->v->handled);
     order(w->rt, w, f->victim, f->kind);
-    atomic_store(&f->v->go, 1);
     return PR_DONE;
 }
 static const pr_ops foe_ops = {done_start, foe_receive, done_resume, done_stop, done_abandon, done_release, NULL};
@@ -73,28 +88,21 @@ static void order_behind_a_full_mailbox(shape s, uint8_t kind, int place, bool f
     assert_int_equal(spawn(rt, NULL, &victim_ops, floats ? PR_FLAG_FLOATS : 0, floats ? 0 : 1, &v, &id), PR_OK);
     f.victim = id;
     uint64_t queued = QUEUED;
-    if (place == OUTSIDE || place == ITSELF) {
+    if (place != SAME_WORKER) {
         tell(rt, NULL, id, "b", 1);
         wait_for(&v.blocked, 1);
+        queued++;
+    }
+    if (place == OUTSIDE) {
+        fill_and_order(rt, NULL, &v, id, kind);
+    } else if (place == ITSELF) {
         uint8_t self_stop[2] = {'s', kind};
-        if (place == ITSELF)
-            tell(rt, NULL, id, self_stop, 2);
         for (int i = 0; i < QUEUED; i++)
-            tell(rt, NULL, id, "x", 1);
-        if (place == OUTSIDE) {
-            atomic_store(&v.handled_at_order, v.handled);
-            order(rt, NULL, id, kind);
-        }
+            tell(rt, NULL, id, i == 0 ? self_stop : (const uint8_t *)"x", i == 0 ? 2 : 1);
         atomic_store(&v.go, 1);
-        queued += place == ITSELF ? 2 : 1;
     } else {
-        if (place == OTHER_WORKER) {
-            tell(rt, NULL, id, "b", 1);
-            wait_for(&v.blocked, 1);
-            queued++;
-        }
         assert_int_equal(spawn(rt, NULL, &foe_ops, 0, place == SAME_WORKER ? 1 : floats ? 0 : 2, &f, &foe_id), PR_OK);
-        tell(rt, NULL, foe_id, NULL, 0);
+        tell(rt, NULL, foe_id, place == SAME_WORKER ? "s" : "o", 1);
     }
     wait_for(&v.released, 1);
     wait_for_end(rt, id);

@@ -2,8 +2,8 @@
  * in the middle of it and from inside a handler.
  *
  * Mutants caught: the generation not raised at birth (ids repeat); records not given back (slots grow); a child
- * unlinked by its own worker instead of its parent's (families hang or crash); a root actor born while shutdown
- * begins and not told of it (hangs). */
+ * unlinked by its own worker instead of its parent's; a root actor born while shutdown begins and not told of it;
+ * a place in front that is looked for from the head of the line (quadratic). */
 #include "harness.h"
 
 static uint32_t *seen;                       /* the last generation started in each slot */
@@ -128,7 +128,6 @@ static void families_end_concurrently(void **state)
 static void *endless_spawner(void *context, unsigned index)
 {
     pr_runtime *rt = context;
-    (void)index;
     uint64_t id;
     pr_status status;
     do {
@@ -186,6 +185,41 @@ static void shutdown_from_a_handler(void **state)
     assert_true(no_errors());
 }
 
+/* Orders to many actors that all stand in line already, on one worker: their places in front cost the same each. */
+
+typedef struct crier { const uint64_t *ids; uint64_t count; } crier;
+
+static pr_outcome crier_receive(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    crier *c = data_of(a);
+    (void)m;
+    for (uint64_t i = 0; i < c->count; i++)
+        tell(w->rt, w, c->ids[i], NULL, 0);
+    pr_runtime_stop(w->rt, w);
+    return PR_DONE;
+}
+static const pr_ops crier_ops = {done_start, crier_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+
+static void shutdown_of_many_in_line(void **state)
+{
+    (void)state;
+    crier c = {.count = times(100000, 20000)};
+    uint64_t *ids = malloc(c.count * sizeof *ids), id;
+    assert_non_null(ids);
+    pr_runtime *rt = runtime_up((shape){2, 32});
+    for (uint64_t i = 0; i < c.count; i++)
+        assert_int_equal(spawn(rt, NULL, &idle_ops, 0, 1, NULL, &ids[i]), PR_OK);
+    pr_runtime_wait_quiet(rt);
+    c.ids = ids;
+    assert_int_equal(spawn(rt, NULL, &crier_ops, 0, 1, &c, &id), PR_OK);
+    tell(rt, NULL, id, NULL, 0);
+    progress();
+    assert_int_equal(pr_runtime_join(rt, UINT64_MAX), PR_OK);
+    runtime_down(rt, NULL);
+    free(ids);
+    assert_true(no_errors());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +227,7 @@ int main(void)
         cmocka_unit_test(families_end_concurrently),
         cmocka_unit_test(shutdown_in_a_storm),
         cmocka_unit_test(shutdown_from_a_handler),
+        cmocka_unit_test(shutdown_of_many_in_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,426 @@
+---@meta pierrot
+
+-- Annotations for editors (LuaCATS): what `require "pierrot"` returns. This file is never run.
+--
+-- Conventions: misuse raises at the caller's line. What can fail in an orderly program returns nil and a reason.
+-- Times are seconds. "Inside" is in an actor; "outside" is a plain LuaJIT program. "Waits" means that the calling
+-- actor is suspended and its worker goes on with others; outside, the calling thread blocks. Functions of which
+-- nothing is said do not wait.
+-- luacheck: ignore 241
+
+--- An actor, by its id: a small value, equal (`==`) for the same actor, good as a table key and in messages, valid
+--- across restarts. `tostring(ref)` shows id, behaviour and name.
+---@class pierrot.Ref
+local Ref = {}
+
+--- Whom a message goes to: a ref, or a registered name.
+---@alias pierrot.Target pierrot.Ref|string
+
+--- What may be in a message: nil, boolean, number, 64-bit integer, string, ref, and tables of these up to 100 deep,
+--- without cycles. Tables are copied, metatables stay behind.
+---@alias pierrot.Value nil|boolean|number|string|integer|table|pierrot.Ref
+
+--- Why a message was not accepted.
+---@alias pierrot.Refusal "dead"|"stopping"
+
+---@alias pierrot.LogLevel "debug"|"info"|"warn"|"error"|"none"
+
+--- A handler. What it returns is the reply when the message was an ask, and is dropped otherwise.
+---@alias pierrot.Handler fun(self: table, ...: any): ...
+
+--- What an actor does. All fields are optional. Its code is carried to the worker that runs the actor: it may read
+--- variables outside itself (by value), and may not assign to them.
+---
+--- ```lua
+--- local Counter = {
+---   start = function(self, first) self.n = first end,
+---   on = { inc = function(self, by) self.n = self.n + by end },
+--- }
+--- ```
+---@class pierrot.Behaviour
+---@field name? string what logs call it; default: the file and line, or the module
+---@field start? fun(self: table, ...: any) once a life, before any message, with spawn's arguments
+---@field on? table<string, pierrot.Handler> takes messages whose first value is that string, and gets the values after it
+---@field receive? pierrot.Handler takes every other message; without it that is a dead letter
+---@field stop? fun(self: table, reason: any) at the end of each life whose `start` succeeded
+
+--- A behaviour and the arguments of its `start` in the array part, and options. `restart`: after a failure
+--- ("transient", the default), always, never.
+---@class pierrot.Spawn
+---@field [1] pierrot.Behaviour|pierrot.Handler|string
+---@field [integer] any
+---@field name? string unique in the runtime, 1 to 255 bytes
+---@field restart? "transient"|"permanent"|"temporary"
+---@field worker? "here"|integer the spawner's worker, or an index from 1; default: any
+
+--- What a failed ask raises, and what `stop` gets as its reason after a failure. `tostring(err)` is the message and
+--- the traceback.
+---@class pierrot.Error
+---@field kind "timeout"|"dead"|"failed"|"deadlock"
+---@field message string one line
+---@field traceback? string of the handler that failed
+---@field cause? any what that handler raised
+---@field ref? pierrot.Target whom it was about
+
+---@class pierrot.Info
+---@field ref pierrot.Ref
+---@field id string
+---@field name? string the first of its registered names
+---@field behaviour string
+---@field worker? integer nil while it has not started
+---@field state "idle"|"scheduled"|"processing"|"suspended"|"stopping"
+---@field depth integer messages in its mailbox
+---@field processed integer messages handled
+---@field restarts integer
+---@field parent? pierrot.Ref
+---@field children pierrot.Ref[] in the order of their start
+---@field age number seconds
+
+--- Figures of one worker.
+---@class pierrot.WorkerStats
+---@field handled integer
+---@field turns integer
+---@field steals integer
+---@field parks integer
+---@field lua_kb number memory of its Lua state, as of its last idle moment
+---@field current? pierrot.Ref the actor whose turn it is
+
+--- Counters since the start, and what is there now. When nothing is under way,
+--- `sent == handled + dead_letters + cancelled`.
+---@class pierrot.Stats
+---@field workers integer
+---@field throughput integer
+---@field uptime number seconds
+---@field actors integer alive now
+---@field names integer registered now
+---@field spawned integer
+---@field ended integer
+---@field failures integer
+---@field restarts integer
+---@field sent integer tells and asks that were accepted
+---@field handled integer
+---@field rejected integer tells and asks that were not accepted
+---@field cancelled integer messages of cancelled timers
+---@field dead_letters integer
+---@field dead_letters_by_reason { dead: integer, stopping: integer, unhandled: integer, shutdown: integer }
+---@field replies integer
+---@field late_replies integer that came after their ask had given up
+---@field turns integer
+---@field steals integer
+---@field parks integer
+---@field by_worker pierrot.WorkerStats[]
+
+---@class pierrot.StartOptions
+---@field workers? integer threads, 1 to 1024; default: the cores, at least 2
+---@field throughput? integer messages an actor handles in one turn; default 32
+---@field ask_timeout? number default 5
+---@field log? pierrot.LogLevel default "info"
+---@field spin? integer looks for work before a worker sleeps; default 64
+
+-- Refs -------------------------------------------------------------------------------------------------------------
+
+--- Sends a message. True, or nil and a reason. Raises when a value cannot be sent, and names it by its path.
+---@param ... pierrot.Value
+---@return true|nil accepted
+---@return pierrot.Refusal? reason
+function Ref:tell(...) end
+
+--- Sends a message and returns the reply. Waits, at most the runtime's `ask_timeout`. Raises a `pierrot.Error`
+--- without a reply; a message when a value cannot be sent or where Lua cannot suspend.
+---
+--- ```lua
+--- local total = counter:ask("get")
+--- ```
+---@param ... pierrot.Value
+---@return any ...
+function Ref:ask(...) end
+
+--- As `ask`, with its own limit.
+---@param seconds number
+---@param ... pierrot.Value
+---@return any ...
+function Ref:ask_within(seconds, ...) end
+
+--- Stops it ahead of everything queued: at most the message in hand is finished.
+---@param reason? pierrot.Value default "normal"
+---@return true|nil accepted
+---@return pierrot.Refusal? reason
+function Ref:stop(reason) end
+
+--- Stops it after what is queued now.
+---@param reason? pierrot.Value default "normal"
+---@return true|nil accepted
+---@return pierrot.Refusal? reason
+function Ref:drain(reason) end
+
+--- Stops it without its `stop`, and without waiting for a suspended handler.
+---@return true|nil accepted
+---@return pierrot.Refusal? reason
+function Ref:kill() end
+
+--- True until it has ended; between two lives too.
+---@return boolean
+function Ref:is_alive() end
+
+--- A snapshot; nil and "dead" when it has ended.
+---@return pierrot.Info? info
+---@return "dead"? reason
+function Ref:info() end
+
+-- Timers and deferred replies --------------------------------------------------------------------------------------
+
+--- What `send_after` and `send_every` return. It ends with the life of the actor that set it.
+---@class pierrot.Timer
+local Timer = {}
+
+--- Whether it was still pending. After it nothing more arrives, even what was queued already.
+---@return boolean
+function Timer:cancel() end
+
+--- The reply of an ask, taken over by `defer`. May be kept, and sent to another actor.
+---@class pierrot.Deferred
+local Deferred = {}
+
+--- Answers the ask. nil and "answered" the second time on this object. Raises when a value cannot be sent.
+---@param ... pierrot.Value
+---@return true|nil
+---@return "answered"?
+function Deferred:reply(...) end
+
+--- Answers the ask by an error of kind "failed" with this cause.
+---@param err any
+---@return true|nil
+---@return "answered"?
+function Deferred:fail(err) end
+
+-- The module -------------------------------------------------------------------------------------------------------
+
+---@class pierrot
+---@field version string
+local pierrot = {}
+
+--- Makes an actor and returns its ref at once; messages to it wait until its `start` is done. Inside, the caller is
+--- its parent. Returns nil and "exists" and the holder for a taken name, nil and "stopping" during a shutdown, nil
+--- and "not enough memory". Raises, and names the variable, when the code cannot be carried.
+---
+--- ```lua
+--- local ref = pierrot.spawn(Counter, 10)
+--- local hits = pierrot.spawn{ Counter, 10, name = "hits", restart = "permanent" }
+--- ```
+---@param behaviour pierrot.Behaviour|pierrot.Handler|string|pierrot.Spawn a string is a module's name
+---@param ... pierrot.Value arguments of `start`
+---@return pierrot.Ref? ref
+---@return "exists"|"stopping"|"not enough memory"|nil reason
+---@return pierrot.Ref? holder
+function pierrot.spawn(behaviour, ...) end
+
+--- As `ref:tell(...)`; nil and "dead" for a name that nobody has.
+---
+--- ```lua
+--- pierrot.tell("hits", "inc")
+--- ```
+---@param target pierrot.Target
+---@param ... pierrot.Value
+---@return true|nil accepted
+---@return pierrot.Refusal? reason
+function pierrot.tell(target, ...) end
+
+--- As `ref:ask(...)`. Waits.
+---@param target pierrot.Target
+---@param ... pierrot.Value
+---@return any ...
+function pierrot.ask(target, ...) end
+
+--- As `ref:ask_within(seconds, ...)`. Waits.
+---@param target pierrot.Target
+---@param seconds number
+---@param ... pierrot.Value
+---@return any ...
+function pierrot.ask_within(target, seconds, ...) end
+
+--- `pierrot.stop(ref [, reason])` stops another actor as `ref:stop` does. Inside, `pierrot.stop([reason])` ends this
+--- actor after the message in hand: a string is a reason there. Outside, a string is a registered name.
+---
+--- ```lua
+--- if self.left == 0 then pierrot.stop("done") end
+--- ```
+---@param ref_or_reason? pierrot.Ref|pierrot.Value
+---@param reason? pierrot.Value
+---@return true|nil accepted
+---@return pierrot.Refusal? refusal
+function pierrot.stop(ref_or_reason, reason) end
+
+--- As `ref:drain([reason])`.
+---@param target pierrot.Target
+---@param reason? pierrot.Value
+---@return true|nil accepted
+---@return pierrot.Refusal? refusal
+function pierrot.drain(target, reason) end
+
+--- As `ref:kill()`.
+---@param target pierrot.Target
+---@return true|nil accepted
+---@return pierrot.Refusal? refusal
+function pierrot.kill(target) end
+
+--- As `ref:is_alive()`.
+---@param target pierrot.Target
+---@return boolean
+function pierrot.is_alive(target) end
+
+--- As `ref:info()`.
+---@param target pierrot.Target
+---@return pierrot.Info? info
+---@return "dead"? reason
+function pierrot.info(target) end
+
+--- The running actor. Outside: a ref to the program, which can be told and asked (see `receive`).
+---@return pierrot.Ref
+function pierrot.self() end
+
+--- Who sent the message in hand; nil when there is none.
+---@return pierrot.Ref?
+function pierrot.sender() end
+
+--- Who spawned this actor; nil at the top, and outside.
+---@return pierrot.Ref?
+function pierrot.parent() end
+
+--- The living children of this actor, in the order of their start; empty outside.
+---@return pierrot.Ref[]
+function pierrot.children() end
+
+--- Takes over the reply of the ask in hand; what the handler returns is then no reply. Raises when the message in
+--- hand is no ask, or is answered already.
+---
+--- ```lua
+--- enter = function(self, name) table.insert(self.waiting, pierrot.defer()) end,
+--- ```
+---@return pierrot.Deferred
+function pierrot.defer() end
+
+--- Passes the message in hand on, with its sender and its pending ask. A refused one stays in hand. Raises when there
+--- is no message in hand.
+---@param target pierrot.Target
+---@return true|nil accepted
+---@return pierrot.Refusal? reason
+function pierrot.forward(target) end
+
+--- Waits for the next message, for which `match(...)` is true if that is given, and returns its values; nothing when
+--- the time has passed. The others stay in line. Raises where Lua cannot suspend.
+---
+--- ```lua
+--- local kind, value = pierrot.receive(1, function(kind) return kind == "answer" end)
+--- ```
+---@param seconds? number default: no limit
+---@param match? fun(...: any): boolean must not wait or receive
+---@return any ...
+function pierrot.receive(seconds, match) end
+
+--- Waits. Raises where Lua cannot suspend (in a `table.sort` comparator, a `string.gsub` callback).
+---@param seconds number 0: as `yield`
+function pierrot.sleep(seconds) end
+
+--- Waits for the others on this worker to have their turn. Outside it does nothing.
+function pierrot.yield() end
+
+--- Sends a message once, later. nil and "dead", "stopping" or "not enough memory" when that cannot be.
+---
+--- ```lua
+--- local timer = pierrot.send_after(0.5, pierrot.self(), "timeout")
+--- ```
+---@param seconds number
+---@param target pierrot.Target
+---@param ... pierrot.Value
+---@return pierrot.Timer? timer
+---@return pierrot.Refusal|"not enough memory"|nil reason
+function pierrot.send_after(seconds, target, ...) end
+
+--- Sends a message after each period until it is cancelled, its setter's life or the target ends.
+---@param seconds number more than 0
+---@param target pierrot.Target
+---@param ... pierrot.Value
+---@return pierrot.Timer? timer
+---@return pierrot.Refusal|"not enough memory"|nil reason
+function pierrot.send_every(seconds, target, ...) end
+
+--- Seconds, monotonic: for differences.
+---@return number
+function pierrot.now() end
+
+--- Gives an actor a name. nil and "exists" and the holder when it is taken; nil and "dead" or "not enough memory".
+---@param name string 1 to 255 bytes
+---@param ref pierrot.Ref
+---@return true|nil registered
+---@return "exists"|"dead"|"not enough memory"|nil reason
+---@return pierrot.Ref? holder
+function pierrot.register(name, ref) end
+
+--- Frees a name. Whether it was taken.
+---@param name string
+---@return boolean
+function pierrot.unregister(name) end
+
+--- The holder of a name, or nil.
+---@param name string
+---@return pierrot.Ref?
+function pierrot.whereis(name) end
+
+--- Counters of the whole runtime.
+---
+--- ```lua
+--- local before = pierrot.stats().handled
+--- ```
+---@return pierrot.Stats
+function pierrot.stats() end
+
+--- Starts the runtime of a plain program: true, or nil and a reason. Raises when one runs, and inside.
+---
+--- ```lua
+--- assert(pierrot.start{ workers = 2, log = "warn" })
+--- ```
+---@param options? pierrot.StartOptions
+---@return true|nil started
+---@return string? reason
+function pierrot.start(options) end
+
+--- Outside: stops all actors, waits at most so long (default 5), ends the runtime: true, or nil and "timeout" when a
+--- handler does not return. Inside: asks all actors to stop, this one too after the message in hand, and returns true
+--- at once.
+---@param seconds? number outside only
+---@return true|nil ended
+---@return "timeout"? reason
+function pierrot.shutdown(seconds) end
+
+--- The log: one record a call, on standard error. Each takes a format and values as `string.format` does, or one
+--- value of any kind; what is below the level costs next to nothing.
+---
+--- ```lua
+--- pierrot.log.warn("%d retries left", n)
+--- ```
+---@class pierrot.Log
+local log = {}
+pierrot.log = log
+
+---@param fmt any
+---@param ... any
+function log.debug(fmt, ...) end
+
+---@param fmt any
+---@param ... any
+function log.info(fmt, ...) end
+
+---@param fmt any
+---@param ... any
+function log.warn(fmt, ...) end
+
+---@param fmt any
+---@param ... any
+function log.error(fmt, ...) end
+
+--- The lowest level that is logged; sets a new one, for the whole runtime.
+---@param level? pierrot.LogLevel
+---@return pierrot.LogLevel before
+function log.level(level) end
+
+return pierrot
