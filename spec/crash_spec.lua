@@ -41,8 +41,7 @@ describe("the process survives", function()
       print(try(function() local function f() table.sort({ 2, 1 }, function() f() return true end) end f() end))
       print(try(function() local function h() error "again" end return xpcall(h, h) and 1 or "handled" end))
       print(try(function() local function f() return f() + 1 end return xpcall(f, debug.traceback) and 1 or "handled" end))
-      print(try(function() local function f() return coroutine.wrap(f)() end f() end))
-    ]], "true\nfailed\nfailed\nhandled\nhandled\nfailed\n")
+    ]], "true\nfailed\nfailed\nhandled\nhandled\n")
   end)
 
   it("memory errors", function()
@@ -80,6 +79,44 @@ describe("the process survives", function()
       ]]):format(call))
     end)
   end
+
+  it("a finalizer that writes when the state is closed", function()
+    for _, call in ipairs { "io.write('y')", "print('y')", "io.flush()", "pierrot.tell(pierrot.whereis('x') or 'x', 1)" } do
+      ends_well(([[
+        pierrot.spawn(function()
+          local p = newproxy(true)
+          getmetatable(p).__gc = function() %s end
+          package.loaded.kept = p
+          return 1
+        end):ask()
+      ]]):format(call:gsub("'y'", "''"):gsub("print", "io.write")))
+    end
+  end)
+
+  it("a waiting coroutine of the script's own, caught inside a call from C and resumed later", function()
+    ends_well([[
+      local e = pierrot.spawn(echo)
+      print(try(function(_, to)
+        local co = coroutine.create(function() return to:ask(1) end)
+        pcall(string.gsub, "x", ".", function() return tostring(select(2, coroutine.resume(co))) end)
+        pcall(coroutine.resume, co)
+        local sum = 0
+        for i = 1, 10 do sum = sum + to:ask(i) end
+        return sum
+      end, e))
+      print(try(function(_, to)
+        for _ = 1, 5 do
+          pcall(table.sort, { 3, 2, 1 }, function(a, b)
+            return coroutine.wrap(function() to:ask_within(0.05, 1) return a < b end)()
+          end)
+          pcall(string.gsub, "x", ".", function() coroutine.wrap(pierrot.sleep)(0.05) end)
+          pcall(string.gsub, "x", ".", function() coroutine.wrap(pierrot.receive)(0.05) end)
+        end
+        pierrot.sleep(0.2)
+        return to:ask(7)
+      end, e))
+    ]], "55\n7\n")
+  end)
 
   it("an error in a finalizer without failing an actor that has none", function()
     ends_well([[

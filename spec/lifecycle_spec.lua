@@ -4,7 +4,6 @@
 local pierrot = require "pierrot"
 local sanitized = os.getenv "PIERROT_SANITIZER" ~= nil
 
-local HOUR = 3600
 local function echo(_, ...) return ... end
 
 local function await_death(...)
@@ -55,7 +54,12 @@ describe("an actor", function()
         local gate = pierrot.spawn(function() return 1 end)
         local me = pierrot.self()
         local a = pierrot.spawn { { start = function(self) self.n = 0 end,
-          receive = function(self) self.n = self.n + 1 if self.n == 1 then me:tell "first" while not pierrot.receive(0.01, function(v) return v == "go" end) do end end end,
+          receive = function(self)
+            self.n = self.n + 1
+            if self.n > 1 then return end
+            me:tell "first"
+            while not pierrot.receive(0.01, function(v) return v == "go" end) do end
+          end,
           stop = function(self, reason) me:tell("stop", reason, self.n) end }, worker = worker }
         a:tell(1)
         expect "first"

@@ -152,7 +152,7 @@ describe("messages", function()
         return makers[random(#makers)]()
       end
       local all = ways()
-      for round = 1, sanitized and 60 or 400 do
+      for round = 1, sanitized and 60 or 250 do
         local n = random(0, 6)
         local values = { n = n }
         for i = 1, n do values[i] = random() < 0.2 and nil or make(random(0, 6)) end
@@ -178,8 +178,8 @@ describe("messages", function()
 
     it("100 MB of tables, there and back", function()
       local rows = {}
-      for i = 1, sanitized and 20000 or 400000 do
-        rows[i] = { id = i, text = ("row %d "):format(i):rep(18), at = i / 7 }
+      for i = 1, sanitized and 5000 or 50000 do
+        rows[i] = { id = i, text = ("row %d "):format(i):rep(200), at = i / 7 }
       end
       local sum = pierrot.spawn(function(_, all)
         local n = 0

@@ -11,7 +11,9 @@ int pr_actor_table_init(pr_actor_table *t, uint32_t first_generation)
 {
     memset(t, 0, sizeof *t);
     t->max = PR_SLOTS;
-    t->first_generation = first_generation ? first_generation : 1;
+    /* When an earlier runtime of this process has used the generations up, they start over: by then the holder of one
+     * of its refs has seen a million bearers of a slot come and go. */
+    t->first_generation = first_generation == 0 || first_generation > PR_GENERATIONS / 2 ? 1 : first_generation;
     PR_SET(t->last_generation, t->first_generation);
     return pthread_mutex_init(&t->lock, NULL);
 }
@@ -85,13 +87,18 @@ pr_actor *pr_actor_alloc(pr_actor_table *t, pr_actor_cache *cache, uint64_t *id)
     return a;
 }
 
-void pr_actor_free(pr_actor_table *t, pr_actor_cache *cache, pr_actor *a)
+void pr_actor_note_generation(pr_actor_table *t, uint32_t generation)
 {
     uint32_t reached = PR_GET(t->last_generation);
-    while (a->generation > reached &&
-           !atomic_compare_exchange_weak_explicit(&t->last_generation, &reached, a->generation,
-                                                  memory_order_relaxed, memory_order_relaxed))
+    while (generation > reached &&
+           !atomic_compare_exchange_weak_explicit(&t->last_generation, &reached, generation, memory_order_relaxed,
+                                                  memory_order_relaxed))
         ;
+}
+
+void pr_actor_free(pr_actor_table *t, pr_actor_cache *cache, pr_actor *a)
+{
+    pr_actor_note_generation(t, a->generation);
     if (a->generation + 1 >= PR_GENERATIONS)
         return;   /* retired: an id is never given out twice */
     if (cache) {

@@ -189,6 +189,8 @@ void pr_actor_table_destroy(pr_actor_table *t);
 /* A free record with its next id in *id (not yet published in the record); NULL when memory or slots run
  * out. cache: the calling worker's, or NULL elsewhere. */
 pr_actor *pr_actor_alloc(pr_actor_table *t, pr_actor_cache *cache, uint64_t *id);
+/* Ids up to this generation have been given out: those of the next runtime start above. Any thread. */
+void pr_actor_note_generation(pr_actor_table *t, uint32_t generation);
 /* Gives the record back. Its id must have been cleared and its stacks closed. */
 void pr_actor_free(pr_actor_table *t, pr_actor_cache *cache, pr_actor *a);
 

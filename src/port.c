@@ -16,8 +16,12 @@ pr_port *pr_port_open(pr_runtime *rt)
         port = pr_zalloc_line(sizeof *port);
         if (!port)
             return NULL;
-        if (pr_parker_init(&port->parker) != 0 ||
-            !(port->actor = pr_actor_alloc(&rt->actors, NULL, &id))) {
+        if (!(port->actor = pr_actor_alloc(&rt->actors, NULL, &id))) {
+            pr_free(port);
+            return NULL;
+        }
+        if (pr_parker_init(&port->parker) != 0) {
+            pr_actor_free(&rt->actors, NULL, port->actor);
             pr_free(port);
             return NULL;
         }
@@ -28,6 +32,18 @@ pr_port *pr_port_open(pr_runtime *rt)
     }
     pr_actor *a = port->actor;
     port->id = pr_id_make(a->slot, a->generation);
+    PR_SET(a->behaviour, NULL);
+    PR_SET(a->stopping, 0);
+    PR_SET(a->parent, 0);
+    PR_SET(a->asking, 0);
+    PR_SET(a->named, 0);
+    PR_SET(a->depth, 0);
+    PR_SET(a->handled, 0);
+    PR_SET(a->restarts, 0);
+    PR_SET(a->children, 0);
+    PR_SET(a->first_child, 0);
+    PR_SET(a->state, PR_STATE_IDLE);
+    a->flags = 0;
     atomic_store_explicit(&a->home, PR_HOME_PORT, memory_order_relaxed);
     pr_stack_open(&a->mailbox);
     atomic_store_explicit(&a->id, port->id, memory_order_release);   /* pairs with pr_actor_find */
@@ -45,7 +61,10 @@ static void discard(pr_runtime *rt, pr_msg *m)
 void pr_port_close(pr_runtime *rt, pr_port *port)
 {
     pr_actor *a = port->actor;
-    atomic_store_explicit(&a->id, 0, memory_order_release);
+    pr_actor_note_generation(&rt->actors, a->generation);
+    atomic_store_explicit(&a->id, 0, memory_order_seq_cst);   /* then `named`: as in die() */
+    if (atomic_load_explicit(&a->named, memory_order_seq_cst))
+        pr_registry_remove_id(&rt->names, port->id);
     pr_msg *m;
     while ((m = pr_queue_pop(&port->queue)))
         discard(rt, m);

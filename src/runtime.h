@@ -55,7 +55,7 @@ struct pr_runtime {
     uint32_t worker_count;
     uint64_t started_ns;
 
-    pthread_mutex_t root_lock;    /* the root's children; no other lock is taken under it but a parker's */
+    pthread_mutex_t root_lock;    /* the root's children, free ports; taken before the locks of parkers, the global queue and the depot */
     _Atomic uint32_t root_first; /* slot + 1 of the youngest; relaxed, under the lock */
     uint32_t root_children;
     struct pr_port *free_ports, *old_ports; /* closed ports, to use again and used up */

@@ -33,6 +33,10 @@ static void leave(pr_worker *w, pr_user_timer *t)
 static void fire(pr_worker *w, pr_alarm *alarm)
 {
     pr_user_timer *t = (pr_user_timer *)alarm;
+    if (atomic_load_explicit(&t->state, memory_order_acquire) != PR_TIMER_PENDING) {
+        leave(w, t);   /* cancelled from outside, without memory to say so */
+        return;
+    }
     pr_msg *m = t->once ? t->message : pr_msg_copy(&w->pool, t->message);
     pr_status status = PR_NOMEM;
     if (m) {
@@ -86,13 +90,15 @@ pr_user_timer *pr_user_timer_new(pr_runtime *rt, pr_worker *w, pr_msg *message, 
     t->message = message;
     atomic_store_explicit(&t->references, 2, memory_order_relaxed);   /* the wheel's and the handle's */
     if (w) {
-        pr_extra *extra = w->running ? pr_actor_extra(w->running) : NULL;
-        if (!extra) {
+        /* A floating actor may end on another worker, which must not touch this wheel: its timers are the worker's. */
+        bool floats = !w->running || w->running->flags & PR_FLAG_FLOATS;
+        pr_extra *extra = floats ? NULL : pr_actor_extra(w->running);
+        if (!floats && !extra) {
             pr_free(t);
             return NULL;
         }
         t->worker = w->index;
-        arm(w, t, &extra->timers);
+        arm(w, t, floats ? &w->timers : &extra->timers);
         return t;
     }
     t->worker = 0;

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PERIOD_MS = 5000, STOP_MS = 5000 };
+enum { PERIOD_MS = 5000, STOP_MS = 5000, RETRY_MS = 10 };
 
 static pr_actor *at(pr_runtime *rt, uint32_t link) { return link ? pr_actor_at(&rt->actors, link - 1) : NULL; }
 static uint64_t id_of(const pr_actor *a) { return PR_GET(a->id); }
@@ -88,8 +88,8 @@ static void stop_children(pr_worker *w, pr_actor *a, uint8_t kind)
             pr_wire_put_string(reason->data, "shutdown", 8);
             reason->count = 1;
         }
-        if (id)
-            pr_order(rt, w, id, kind, reason, true);
+        if (id && pr_order(rt, w, id, kind, reason, true) == PR_NOMEM && !pr_timer_armed(&a->extra->deadline.timer))
+            pr_wheel_add(&w->wheel, &a->extra->deadline.timer, w->now_ms + RETRY_MS);   /* see deadline */
     }
 }
 
@@ -140,6 +140,17 @@ static void free_message(pr_worker *w, pr_msg *m)
         pr_msg_free(w ? &w->pool : NULL, m);
 }
 
+/* From here on anyone who holds the id may send. release: pairs with pr_actor_find. A root's child is published
+ * under root_lock, so that a shutdown that begins meanwhile finds it. */
+static void publish(pr_actor *a, uint64_t id, uint32_t worker)
+{
+    if (!worker) {
+        pr_stack_open(&a->mailbox);
+        pr_stack_open(&a->control);
+    }
+    atomic_store_explicit(&a->id, id, memory_order_release);
+}
+
 pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id)
 {
     pr_actor *parent = w && w->running && !(w->running->flags & PR_FLAG_FLOATS) ? w->running : NULL;
@@ -148,6 +159,8 @@ pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
     if (atomic_load_explicit(&rt->stopping, memory_order_acquire) ||
         (parent && parent->flags & (PR_FLAG_ENDING | PR_FLAG_KILL)))
         return PR_STOPPING;
+    if (parent && !pr_actor_extra(parent))   /* a parent can always be reminded of its children: see stop_children */
+        return PR_NOMEM;
     pr_msg *wake = NULL;
     if (s->worker && !(w && w->index + 1 == s->worker) && !(wake = pr_msg_new(w ? &w->pool : NULL, 0)))
         return PR_NOMEM;
@@ -186,15 +199,19 @@ pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
             return put == PR_REGISTRY_EXISTS ? PR_EXISTS : PR_NOMEM;
         }
     }
+    PR_SET(a->home, (uint16_t)s->worker);
+    PR_SET(a->sched, s->worker ? PR_PINNED : PR_SCHEDULED);
     if (parent) {
         link_child(rt, &parent->first_child, a);
         PR_BUMP(parent->children, 1);
+        publish(a, born, s->worker);
     } else {
         pthread_mutex_lock(&rt->root_lock);
         bool late = atomic_load_explicit(&rt->stopping, memory_order_relaxed);
         if (!late) {
             link_child(rt, &rt->root_first, a);
             rt->root_children++;
+            publish(a, born, s->worker);
         }
         pthread_mutex_unlock(&rt->root_lock);
         if (late) {
@@ -207,14 +224,6 @@ pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
     }
     PR_COUNT(rt, w, spawned, 1);
     *id = born;
-    atomic_store_explicit(&a->home, (uint16_t)s->worker, memory_order_relaxed);
-    PR_SET(a->sched, s->worker ? PR_PINNED : PR_SCHEDULED);
-    if (!s->worker) {
-        pr_stack_open(&a->mailbox);
-        pr_stack_open(&a->control);
-    }
-    /* From here on anyone who holds the id may send. release: pairs with pr_actor_find */
-    atomic_store_explicit(&a->id, born, memory_order_release);
     if (!s->worker) {
         pr_make_ready(rt, w, a);
     } else if (!wake) {
@@ -327,8 +336,8 @@ static void begin_end(pr_worker *w, pr_actor *a)
 {
     if (a->flags & PR_FLAG_ENDING)
         return;
-    bool wanted = a->flags & PR_FLAG_FAILED ? a->restart != PR_RESTART_TEMPORARY && !(a->flags & PR_FLAG_STOP)
-                                            : a->restart == PR_RESTART_PERMANENT;
+    bool wanted = a->restart == PR_RESTART_PERMANENT ||
+                  (a->restart == PR_RESTART_TRANSIENT && (a->flags & (PR_FLAG_FAILED | PR_FLAG_STOP)) == PR_FLAG_FAILED);
     if (a->flags & (PR_FLAG_ORDERED | PR_FLAG_SCRIPT) ||
         atomic_load_explicit(&w->rt->stopping, memory_order_relaxed))
         wanted = false;
@@ -375,6 +384,7 @@ void pr_actor_ending(pr_worker *w, pr_actor *a)
         if (a->flags & PR_FLAG_STARTED && !(a->flags & PR_FLAG_KILL)) {
             clear_flags(a, PR_FLAG_STARTED);
             set_flags(a, PR_FLAG_IN_STOP);
+            disarm_deadline(w, a);   /* `stop` gets its own time */
             finish_handler(w, a, a->ops->stop(w, a, a->extra ? a->extra->stop_reason : NULL));
             return;
         }
@@ -616,7 +626,6 @@ void pr_actor_resume(pr_worker *w, pr_actor *a)
     a->wait = NULL;
     clear_flags(a, PR_FLAG_SUSPENDED | PR_FLAG_RESUME | PR_FLAG_RECEIVING);
     PR_SET(a->asking, 0);
-    disarm_deadline(w, a);
     w->resumed = wait;
     pr_outcome outcome = a->ops->resume(w, a);
     w->resumed = NULL;
@@ -677,12 +686,15 @@ void pr_actor_orders(pr_worker *w, pr_actor *a)
     }
 }
 
-/* The time to stop in is over: what is suspended is dropped. */
+/* The time to stop in is over: what is suspended is dropped. Or there was no memory to tell the children: again. */
 static void deadline(pr_worker *w, pr_alarm *alarm)
 {
     pr_actor *a = ((pr_extra *)(void *)((char *)alarm - offsetof(pr_extra, deadline)))->actor;
-    if (!(a->flags & PR_FLAG_SUSPENDED))
+    if (!(a->flags & PR_FLAG_SUSPENDED)) {
+        if (a->flags & PR_FLAG_CHILDREN)
+            stop_children(w, a, a->flags & PR_FLAG_KILL ? PR_MSG_KILL : PR_MSG_STOP);
         return;
+    }
     char who[256], where[160] = "";
     pr_actor_describe(w->rt, id_of(a), who, sizeof who);
     if (a->ops->where)

@@ -50,12 +50,23 @@ void pr_worker_destroy(pr_worker *w)
     pr_parker_destroy(&w->parker);
 }
 
+static void tell_quiet(pr_runtime *rt)
+{
+    pthread_mutex_lock(&rt->end_lock);
+    pthread_cond_broadcast(&rt->end_changed);
+    pthread_mutex_unlock(&rt->end_lock);
+}
+
 void pr_worker_wake(pr_worker *w)
 {
-    if (pr_parker_claim(&w->parker)) {
-        atomic_fetch_add_explicit(&w->rt->active, 1, memory_order_seq_cst);
+    if (atomic_load_explicit(&w->parker.state, memory_order_seq_cst) != PR_PARKER_PARKED)
+        return;
+    /* Before the claim: the woken one takes it back at once when it was awake already. */
+    atomic_fetch_add_explicit(&w->rt->active, 1, memory_order_seq_cst);
+    if (pr_parker_claim(&w->parker))
         pr_parker_notify(&w->parker);
-    }
+    else if (atomic_fetch_sub_explicit(&w->rt->active, 1, memory_order_seq_cst) == 1)
+        tell_quiet(w->rt);
 }
 
 /* --- becoming ready */
@@ -90,6 +101,21 @@ void pr_make_ready(pr_runtime *rt, pr_worker *w, pr_actor *a)
     wake_some(rt, w);
 }
 
+/* The line is linked both ways: backwards by next_free, which a living actor has no other use for. */
+static void unlink_ready(pr_worker *w, pr_actor *a)
+{
+    if (a->next_free)
+        a->next_free->ready_next = a->ready_next;
+    else
+        w->ready_head = a->ready_next;
+    if (a->ready_next)
+        a->ready_next->next_free = a->next_free;
+    else
+        w->ready_tail = a->next_free;
+    a->ready_next = a->next_free = NULL;
+    a->in_ready = 0;
+}
+
 void pr_make_ready_pinned(pr_worker *w, pr_actor *a, bool front)
 {
     if (a == w->running)
@@ -97,47 +123,28 @@ void pr_make_ready_pinned(pr_worker *w, pr_actor *a, bool front)
     if (a->in_ready) {
         if (!front || a->in_ready == 2)
             return;
-        a->in_ready = 2;   /* stands in line already; moved to the front by a second place, see next_pinned */
-    } else {
-        a->in_ready = 1;
-        if (!(a->flags & (PR_FLAG_ENDING | PR_FLAG_STOP)))
-            PR_SET(a->state, PR_STATE_SCHEDULED);
-        a->ready_next = NULL;
-        if (!front || !w->ready_head) {
-            if (w->ready_tail)
-                w->ready_tail->ready_next = a;
-            else
-                w->ready_head = a;
-            w->ready_tail = a;
-        } else {
-            a->ready_next = w->ready_head;
-            w->ready_head = a;
-        }
-        return;
+        unlink_ready(w, a);
+    } else if (!(a->flags & (PR_FLAG_ENDING | PR_FLAG_STOP))) {
+        PR_SET(a->state, PR_STATE_SCHEDULED);
     }
-    pr_actor **at = &w->ready_head, *before = NULL;
-    while (*at != a) {
-        before = *at;
-        at = &before->ready_next;
-    }
-    *at = a->ready_next;
-    if (w->ready_tail == a)
-        w->ready_tail = before;
-    a->ready_next = w->ready_head;
-    w->ready_head = a;
-    if (!w->ready_tail)
+    a->in_ready = front ? 2 : 1;
+    a->next_free = front ? NULL : w->ready_tail;
+    a->ready_next = front ? w->ready_head : NULL;
+    if (a->ready_next)
+        a->ready_next->next_free = a;
+    else
         w->ready_tail = a;
+    if (a->next_free)
+        a->next_free->ready_next = a;
+    else
+        w->ready_head = a;
 }
 
 static pr_actor *next_pinned(pr_worker *w)
 {
     pr_actor *a = w->ready_head;
-    if (a) {
-        w->ready_head = a->ready_next;
-        if (!w->ready_head)
-            w->ready_tail = NULL;
-        a->in_ready = 0;
-    }
+    if (a)
+        unlink_ready(w, a);
     return a;
 }
 
@@ -283,11 +290,17 @@ static void adopt(pr_worker *w, pr_actor *a, pr_msg *m, bool control)
 {
     for (pr_msg *next; m; m = next) {
         next = m->next;
-        if (m->target != PR_GET(a->id)) {   /* meant for an earlier bearer of the record */
-            if (control)
+        bool reply = m->kind == PR_MSG_REPLY || m->kind == PR_MSG_ERROR;
+        if (m->target != PR_GET(a->id) || reply) {
+            /* Meant for an earlier bearer of the record; or a reply, which no floating actor waits for. */
+            if (control) {
                 pr_msg_free(&w->pool, m);
-            else
+            } else if (reply) {
+                PR_BUMP(w->counters.late_replies, 1);
+                pr_msg_free(&w->pool, m);
+            } else {
                 pr_dead_letter(w->rt, w, m, PR_DEAD_NOBODY);
+            }
         } else if (control) {
             pr_queue_push(&a->orders, m);
         } else {
@@ -353,6 +366,7 @@ static pr_actor *steal(pr_worker *w, uint32_t least)
         pr_actor *a = pr_ring_steal(&victim->ring, &w->ring);
         if (a) {
             PR_BUMP(w->counters.steals, 1);
+            w->looted = true;
             return a;
         }
     }
@@ -406,8 +420,8 @@ static enum look look_around(pr_worker *w, pr_worker **victim)
     enum look seen = NOTHING;
     for (uint32_t i = 0; i < rt->worker_count; i++) {
         pr_worker *other = &rt->workers[i];
-        uint32_t count = other == w ? 0 : pr_ring_count(&other->ring);
-        if (count >= STEAL_MIN)
+        uint32_t count = pr_ring_count(&other->ring);
+        if (count >= STEAL_MIN || (count > 0 && other == w))
             return WORK;
         if (count > 0) {
             seen = SMALL_SURPLUS;
@@ -428,21 +442,18 @@ static pr_actor *watch(pr_worker *w, pr_worker *victim)
     bool notified = pr_parker_sleep(&w->parker, pr_now_ns() + WATCH_NS);
     atomic_fetch_sub_explicit(&rt->watchers, 1, memory_order_seq_cst);
     if (notified)
+        w->looted = true;
+    if (notified)
         atomic_fetch_sub_explicit(&rt->active, 1, memory_order_seq_cst);   /* it never left */
     if (!notified && atomic_load_explicit(&victim->turn, memory_order_acquire) == turn) {
         pr_actor *a = pr_ring_steal(&victim->ring, &w->ring);
-        if (a)
+        if (a) {
             PR_BUMP(w->counters.steals, 1);
+            w->looted = true;
+        }
         return a;
     }
     return NULL;
-}
-
-static void tell_quiet(pr_runtime *rt)
-{
-    pthread_mutex_lock(&rt->end_lock);
-    pthread_cond_broadcast(&rt->end_changed);
-    pthread_mutex_unlock(&rt->end_lock);
 }
 
 /* Returns a floating actor to run at once, or NULL: look again. */
@@ -473,7 +484,7 @@ static pr_actor *sleep_or_watch(pr_worker *w)
     if (counted_out && atomic_fetch_sub_explicit(&rt->active, 1, memory_order_seq_cst) == 1)
         tell_quiet(rt);
     PR_BUMP(w->counters.parks, 1);
-    bool notified = pr_parker_sleep(&w->parker, counted_out ? UINT64_MAX : next_ms * 1000000);
+    bool notified = pr_parker_sleep(&w->parker, next_ms >= UINT64_MAX / 1000000 ? UINT64_MAX : next_ms * 1000000);
     atomic_fetch_sub_explicit(&rt->sleepers, 1, memory_order_seq_cst);
     if (notified && !counted_out)
         atomic_fetch_sub_explicit(&rt->active, 1, memory_order_seq_cst);
@@ -484,6 +495,19 @@ static pr_actor *sleep_or_watch(pr_worker *w)
 }
 
 /* --- the loop */
+
+/* After taking some of a surplus: whoever else sleeps is told of the rest. */
+static void pass_on(pr_worker *w)
+{
+    pr_runtime *rt = w->rt;
+    if (atomic_load_explicit(&rt->sleepers, memory_order_seq_cst) == 0)
+        return;
+    for (uint32_t i = 0; i < rt->worker_count; i++)
+        if (pr_ring_count(&rt->workers[i].ring) > 0) {
+            wake_some(rt, w);
+            return;
+        }
+}
 
 static void step(pr_worker *w)
 {
@@ -498,7 +522,7 @@ static void step(pr_worker *w)
     if (!a) {
         pr_worker_clock(w);
         fire_timers(w);
-        if (w->ready_head)
+        if (w->ready_head || pr_ring_count(&w->ring) > 0)
             return;
         a = sleep_or_watch(w);
         floating = true;
@@ -506,6 +530,10 @@ static void step(pr_worker *w)
             pr_worker_clock(w);
             return;
         }
+    }
+    if (w->looted) {
+        w->looted = false;
+        pass_on(w);
     }
     if (floating)
         turn_floating(w, a);

@@ -42,6 +42,7 @@ struct pr_worker {
     void *state;                              /* the language's */
     pthread_t thread;
     bool has_thread;
+    bool looted;                              /* took from a surplus: see pass_on */
 };
 
 void *pr_worker_main(void *worker);
