@@ -16,6 +16,7 @@ void pr_behaviours_destroy(pr_behaviours *t)
     for (int i = 0; i < 256; i++)
         for (pr_behaviour *b = t->bucket[i], *next; b; b = next) {
             next = b->next;
+            pr_free(b->own_name);
             pr_free(b);
         }
     pr_free(t->free);
@@ -71,6 +72,15 @@ pr_behaviour *pr_behaviour_intern(pr_behaviours *t, const void *bytes, size_t si
     return b;
 }
 
+void pr_behaviour_rename(pr_behaviours *t, pr_behaviour *b, const char *name)
+{
+    size_t size = strlen(name) + 1;
+    pthread_mutex_lock(&t->lock);
+    if (!b->own_name && strcmp(b->name, name) != 0 && (b->own_name = pr_alloc(size)))
+        memcpy(b->own_name, name, size);
+    pthread_mutex_unlock(&t->lock);
+}
+
 void pr_behaviour_hold(pr_behaviour *b)
 {
     atomic_fetch_add_explicit(&b->references, 1, memory_order_relaxed);
@@ -97,5 +107,6 @@ void pr_behaviour_drop(pr_behaviours *t, pr_behaviour *b)
     if (t->free_count < t->free_capacity)   /* else the number is lost, which harms nobody */
         t->free[t->free_count++] = b->index;
     pthread_mutex_unlock(&t->lock);
+    pr_free(b->own_name);
     pr_free(b);
 }

@@ -8,7 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GRACE_NS = 250000000 };
+enum {
+    GRACE_NS = 250000000,
+    /* Of address space; what is touched counts. Lua bounds recursion through C functions by count: the deepest that it
+     * allows (gsub in gsub) must fit, so that it ends as an error and not as a crash. */
+    STACK_BYTES = 64 << 20
+};
 
 void pr_config_init(pr_config *c)
 {
@@ -80,7 +85,13 @@ static int start_thread(pr_worker *w)
     sigdelset(&all, SIGTRAP);
     sigdelset(&all, SIGPROF);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int status = pthread_create(&w->thread, NULL, pr_worker_main, w);
+    pthread_attr_t attr;
+    int status = pthread_attr_init(&attr);
+    if (status == 0) {
+        pthread_attr_setstacksize(&attr, STACK_BYTES);
+        status = pthread_create(&w->thread, &attr, pr_worker_main, w);
+        pthread_attr_destroy(&attr);
+    }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return status;
 }

@@ -267,23 +267,6 @@ void pr_actor_satisfy(pr_worker *w, pr_actor *a)
     pr_make_ready_pinned(w, a, false);
 }
 
-pr_wait *pr_actor_wait(pr_worker *w, uint8_t kind, uint64_t until_ms)
-{
-    pr_wait *wait = w->free_waits;
-    if (wait)
-        w->free_waits = wait->next_free;
-    else if (!(wait = pr_alloc(sizeof *wait)))
-        return NULL;
-    memset(wait, 0, sizeof *wait);
-    wait->alarm.fire = time_out;
-    wait->actor = w->running;
-    wait->kind = kind;
-    w->running->wait = wait;
-    if (until_ms != UINT64_MAX)
-        pr_wheel_add(&w->wheel, &wait->alarm.timer, until_ms);
-    return wait;
-}
-
 static void free_wait(pr_worker *w, pr_wait *wait)
 {
     pr_wheel_cancel(&w->wheel, &wait->alarm.timer);
@@ -298,6 +281,25 @@ void pr_actor_unwait(pr_worker *w, pr_actor *a)
     free_wait(w, a->wait);
     a->wait = NULL;
     PR_SET(a->asking, 0);
+}
+
+pr_wait *pr_actor_wait(pr_worker *w, uint8_t kind, uint64_t until_ms)
+{
+    pr_wait *wait = w->free_waits;
+    if (wait)
+        w->free_waits = wait->next_free;
+    else if (!(wait = pr_alloc(sizeof *wait)))
+        return NULL;
+    memset(wait, 0, sizeof *wait);
+    if (w->running->wait)   /* left behind by a call that could not suspend after all */
+        pr_actor_unwait(w, w->running);
+    wait->alarm.fire = time_out;
+    wait->actor = w->running;
+    wait->kind = kind;
+    w->running->wait = wait;
+    if (until_ms != UINT64_MAX)
+        pr_wheel_add(&w->wheel, &wait->alarm.timer, until_ms);
+    return wait;
 }
 
 void pr_actor_abandon(pr_worker *w, pr_actor *a)
@@ -717,7 +719,7 @@ size_t pr_actor_behaviour_name(pr_runtime *rt, uint64_t id, char *buf, size_t ca
     pr_actor *a = pr_actor_find(&rt->actors, id);
     pr_behaviour *b = a ? PR_GET(a->behaviour) : NULL;
     if (b)
-        n = snprintf(buf, cap, "%s", b->name);
+        n = snprintf(buf, cap, "%s", b->own_name ? b->own_name : b->name);
     else if (a)
         n = snprintf(buf, cap, "%s", a->kind == PR_KIND_PORT ? "outside" : "native");
     else

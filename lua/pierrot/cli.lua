@@ -108,7 +108,7 @@ return function(catch_signals, _, ...)
   local own = argv.own
   local parsed, options = parser:pparse(argv)
   if not parsed then
-    complain("%s (pierrot --help says how)", options)
+    complain("%s (pierrot --help says how)", (options:gsub("\n.*", "")))
     return 2
   end
   options.args = own or options.args or {}

@@ -56,7 +56,7 @@ core.ref_methods {
 function pierrot.stop(...)
   local first = ...
   if type(first) == "userdata" or (not inside and select("#", ...) > 0) then
-    return answer(core.stop(...))
+    return answer(core.stop_wrapped(...))
   end
   if not inside then
     misuse(2, "stop: a ref or a registered name expected")
@@ -373,12 +373,12 @@ end
 
 -- For the command: runs a script as the first actor; see cli.lua.
 function pierrot._run_script(path, catch_signals, ...)
+  catch_signals()
   local handle = core.intern(script_mark .. path, path)
   local ref, reason = core.spawn(handle, nil, restarts.temporary, 0, true, ...)
   if not ref then
     return nil, reason
   end
-  catch_signals()
   core.wait_quiet()
   local failed = core.script_failed
   core.stop_all()

@@ -63,8 +63,27 @@ return function(core, transport)
     return ok, first, ...
   end
 
+  local yieldable, block = core.yieldable, core.block
+
+  local function unblocked(...)
+    block(-1)
+    return ...
+  end
+
+  -- Below a call from C (a sort's comparator) a yield could come up to here and no further: waiting calls are told.
+  local function resume_through(co, ...)
+    if yieldable() then
+      return passed(co, resume(co, ...))
+    end
+    block(1)
+    return unblocked(resume(co, ...))
+  end
+
   function coroutine.resume(co, ...)
-    return passed(co, resume(co, ...))
+    if type(co) ~= "thread" then
+      error(("bad argument #1 to 'resume' (coroutine expected, got %s)"):format(type(co)), 2)
+    end
+    return resume_through(co, ...)
   end
 
   local function unwrapped(ok, ...)
@@ -75,10 +94,54 @@ return function(core, transport)
   end
 
   function coroutine.wrap(fn)
+    if type(fn) ~= "function" then
+      error(("bad argument #1 to 'wrap' (function expected, got %s)"):format(type(fn)), 2)
+    end
     local co = create(fn)
     return function(...)
-      return unwrapped(passed(co, resume(co, ...)))
+      return unwrapped(resume_through(co, ...))
     end
+  end
+
+  -- A finalizer runs whenever the collector gets to it, in whichever actor's turn that is, or in none's. Its errors
+  -- are nobody's: they go to the log.
+  local function guarded(finalizer)
+    if type(finalizer) ~= "function" then
+      return finalizer
+    end
+    return function(...)
+      local ok, message = pcall(finalizer, ...)
+      if not ok and core.log_on(2) then
+        core.log(2, "an error in a finalizer (__gc): " .. tostring(message))
+      end
+    end
+  end
+
+  local real_newproxy = newproxy
+  function newproxy(with_metatable)
+    local proxy = real_newproxy(with_metatable)
+    local mt = with_metatable == true and getmetatable(proxy)
+    if mt then
+      mt.__metatable = setmetatable({}, {
+        __index = mt,
+        __newindex = function(_, key, value)
+          mt[key] = key == "__gc" and guarded(value) or value
+        end,
+      })
+    end
+    return proxy
+  end
+
+  local ffi = require "ffi"
+  local real_ffi_gc, real_metatype = ffi.gc, ffi.metatype
+  function ffi.gc(cdata, finalizer)
+    return real_ffi_gc(cdata, guarded(finalizer))
+  end
+  function ffi.metatype(ct, mt)
+    if type(mt) == "table" and rawget(mt, "__gc") then
+      rawset(mt, "__gc", guarded(mt.__gc))
+    end
+    return real_metatype(ct, mt)
   end
 
   -- The worker's globals belong to all of its actors: only modules add to them, while they are being loaded.
@@ -109,7 +172,7 @@ return function(core, transport)
   })
 
   -- These go by name, like the functions they stand for.
-  for _, name in ipairs { "print", "require" } do
+  for _, name in ipairs { "print", "require", "newproxy" } do
     transport.standard[name] = _G[name]
   end
 end

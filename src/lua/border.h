@@ -53,6 +53,7 @@ typedef struct pr_lua {
     pr_port *port;           /* outside, while a runtime runs */
     pr_msg *hand;            /* outside: what `receive` gave last */
     uint32_t first_generation; /* outside: where the ids of the next runtime start */
+    uint64_t serial;         /* of the runtime: handles of an earlier one are told apart by it */
 
     /* codec: string.buffer objects and their methods, as registry references */
     int encoder, encode, get, decoder, set, decode, source;
@@ -65,11 +66,13 @@ typedef struct pr_lua {
     pr_co *co;               /* free coroutines */
     int selves;              /* table: handle -> self */
     int decode_message, prepare_start, prepare_stop, encode_reply, describe_failure; /* C functions, for protected calls */
-    int timeout_text;
+    int timeout_text, yield_text, new_coroutine;
     uint32_t *free_self, free_self_count, free_self_capacity, next_self;
     pr_loaded *loaded;
     uint32_t loaded_capacity;
     bool scanning;           /* inside a `match` function of receive */
+    uint32_t blocked;        /* resumes of the script's own coroutines through which no yield can pass */
+    int collect;             /* C function: a step of the collector */
     size_t collected_bytes;  /* in use after the last full collection while idle */
     bool collecting;         /* such a collection is under way */
     struct pr_output *output;
@@ -89,6 +92,8 @@ extern char pr_lua_sentinel;
 int pr_lua_raise(lua_State *L, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The runtime, or an error saying that none runs. */
 pr_runtime *pr_lua_runtime(lua_State *L, pr_lua *x, int level);
+/* Who sends: the actor in hand, or the port; 0 where no actor runs (a finalizer). */
+uint64_t pr_lua_self(pr_lua *x);
 /* "dead", "stopping", ... */
 const char *pr_lua_status(pr_status status);
 

@@ -42,9 +42,11 @@ static int push_status(lua_State *L, pr_status status)
     return 2;
 }
 
-static uint64_t sender_of(pr_lua *x)
+uint64_t pr_lua_self(pr_lua *x)
 {
-    return x->w ? PR_GET(x->w->running->id) : x->port->id;
+    if (!x->w)
+        return x->port->id;
+    return x->w->running ? PR_GET(x->w->running->id) : 0;   /* a finalizer may run while no actor does */
 }
 
 /* tell(target, ...) */
@@ -56,7 +58,7 @@ static int l_tell(lua_State *L)
     pr_msg *m = pr_lua_encode(L, x, 2, "message", 1);
     m->kind = PR_MSG_USER;
     m->target = target;
-    m->sender = sender_of(x);
+    m->sender = pr_lua_self(x);
     pr_status status = pr_send(rt, x->w, m);
     if (status == PR_OK) {
         lua_pushboolean(L, 1);
@@ -67,11 +69,11 @@ static int l_tell(lua_State *L)
 }
 
 /* stop(target, reason...), drain, kill: the reason is one value. */
-static int order(lua_State *L, uint8_t kind, const char *what)
+static int order(lua_State *L, uint8_t kind, const char *what, int level)
 {
     pr_lua *x = pr_lua_of(L);
-    pr_runtime *rt = pr_lua_runtime(L, x, 1);
-    uint64_t target = pr_lua_target(L, x, 1, what, 1);
+    pr_runtime *rt = pr_lua_runtime(L, x, level);
+    uint64_t target = pr_lua_target(L, x, 1, what, level);
     pr_msg *reason = NULL;
     if (kind == PR_MSG_KILL) {
         lua_settop(L, 1);
@@ -81,7 +83,7 @@ static int order(lua_State *L, uint8_t kind, const char *what)
     if (!lua_isnil(L, 2)) {
         lua_insert(L, 1);
         lua_settop(L, 1);
-        reason = pr_lua_encode(L, x, 1, "reason", 1);
+        reason = pr_lua_encode(L, x, 1, "reason", level);
     }
     if (target == 0) {
         if (reason)
@@ -91,9 +93,10 @@ static int order(lua_State *L, uint8_t kind, const char *what)
     return push_status(L, pr_order(rt, x->w, target, kind, reason, false));
 }
 
-static int l_stop(lua_State *L) { return order(L, PR_MSG_STOP, "stop"); }
-static int l_drain(lua_State *L) { return order(L, PR_MSG_DRAIN, "drain"); }
-static int l_kill(lua_State *L) { return order(L, PR_MSG_KILL, "kill"); }
+static int l_stop(lua_State *L) { return order(L, PR_MSG_STOP, "stop", 1); }
+static int l_stop_wrapped(lua_State *L) { return order(L, PR_MSG_STOP, "stop", 2); }
+static int l_drain(lua_State *L) { return order(L, PR_MSG_DRAIN, "drain", 1); }
+static int l_kill(lua_State *L) { return order(L, PR_MSG_KILL, "kill", 1); }
 
 static int l_is_alive(lua_State *L)
 {
@@ -107,16 +110,17 @@ static int l_is_alive(lua_State *L)
 /* --- behaviours and spawn */
 
 typedef struct handle {
-    pr_runtime *rt;
-    pr_behaviour *behaviour;
     pr_lua *x;
+    pr_runtime *rt;
+    uint64_t serial;         /* of rt: an address may come again */
+    pr_behaviour *behaviour;
 } handle;
 
 static int l_handle_gc(lua_State *L)
 {
     handle *h = lua_touserdata(L, 1);
     /* A handle that outlives its runtime has nothing to give back. */
-    if (h->behaviour && h->x->rt == h->rt)
+    if (h->behaviour && h->x->rt && h->x->serial == h->serial)
         pr_behaviour_drop(&h->rt->behaviours, h->behaviour);
     h->behaviour = NULL;
     return 0;
@@ -136,6 +140,7 @@ static int l_intern(lua_State *L)
     lua_setmetatable(L, -2);
     h->behaviour = pr_behaviour_intern(&rt->behaviours, bytes, size, name);
     h->rt = rt;
+    h->serial = x->serial;
     h->x = x;
     if (!h->behaviour)
         return luaL_error(L, "not enough memory");
@@ -183,6 +188,7 @@ static int l_spawn(lua_State *L)
 typedef struct timer_handle {
     pr_lua *x;
     pr_runtime *rt;
+    uint64_t serial;
     pr_user_timer *timer;   /* NULL: cancelled, or its runtime has ended */
 } timer_handle;
 
@@ -216,7 +222,7 @@ static int send_timer(lua_State *L, bool every, const char *what)
     pr_msg *m = pr_lua_encode(L, x, 4, "message", 1);
     m->kind = PR_MSG_USER;
     m->target = target;
-    m->sender = sender_of(x);
+    m->sender = pr_lua_self(x);
     t->timer = pr_user_timer_new(rt, x->w, m, ms, every ? ms : 0);
     if (!t->timer) {
         pr_msg_free(pr_lua_pool(x), m);
@@ -224,6 +230,7 @@ static int send_timer(lua_State *L, bool every, const char *what)
     }
     t->x = x;
     t->rt = rt;
+    t->serial = x->serial;
     lua_settop(L, 3);
     return 1;
 }
@@ -234,7 +241,7 @@ static int l_send_every(lua_State *L) { return send_timer(L, true, "send_every")
 static int l_timer_cancel(lua_State *L)
 {
     timer_handle *t = luaL_checkudata(L, 1, "pierrot.timer");
-    bool pending = t->timer && t->x->rt == t->rt && pr_user_timer_cancel(t->rt, t->x->w, t->timer);
+    bool pending = t->timer && t->x->rt && t->x->serial == t->serial && pr_user_timer_cancel(t->rt, t->x->w, t->timer);
     lua_pushboolean(L, pending);
     return 1;
 }
@@ -243,7 +250,7 @@ static int l_timer_gc(lua_State *L)
 {
     timer_handle *t = lua_touserdata(L, 1);
     if (t->timer)
-        pr_user_timer_drop(t->rt, t->x->rt == t->rt ? t->x->w : NULL, t->timer);
+        pr_user_timer_drop(t->rt, t->x->rt && t->x->serial == t->serial ? t->x->w : NULL, t->timer);
     t->timer = NULL;
     return 0;
 }
@@ -356,7 +363,7 @@ static int l_log_level(lua_State *L)
 void pr_lua_open_calls(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg functions[] = {
-        {"tell", l_tell}, {"stop", l_stop}, {"drain", l_drain}, {"kill", l_kill}, {"is_alive", l_is_alive},
+        {"tell", l_tell}, {"stop", l_stop}, {"stop_wrapped", l_stop_wrapped}, {"drain", l_drain}, {"kill", l_kill}, {"is_alive", l_is_alive},
         {"intern", l_intern}, {"spawn", l_spawn}, {"send_after", l_send_after}, {"send_every", l_send_every},
         {"register", l_register}, {"unregister", l_unregister}, {"whereis", l_whereis}, {"now", l_now},
         {"log_on", l_log_on}, {"log", l_log}, {"log_level", l_log_level}, {NULL, NULL}};

@@ -461,7 +461,7 @@ int pr_lua_decode_to(lua_State *to, pr_lua *x, const pr_msg *m, uint32_t skip)
     int n = lua_gettop(L) - top;
     if (!lua_checkstack(to, n + 4)) {
         lua_settop(L, top);
-        lua_pushliteral(L, "not enough memory");
+        lua_pushnil(L);   /* no memory, not even for saying so */
         return -1;
     }
     lua_xmove(L, to, n);

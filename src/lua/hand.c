@@ -38,7 +38,7 @@ static int send_reply(lua_State *L, uint8_t kind, const char *label, int level)
     pr_msg *m = pr_lua_encode(L, x, 3, label, level);
     m->kind = kind;
     m->target = asker;
-    m->sender = x->w ? PR_GET(x->w->running->id) : x->port->id;
+    m->sender = pr_lua_self(x);
     m->ask = (uint32_t)number;
     pr_reply(rt, x->w, m);
     return 0;
@@ -115,12 +115,14 @@ static void take_into_hand(pr_lua *x, pr_msg *m)
 static int l_take(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
-    pr_runtime *rt = pr_lua_runtime(L, x, 3);
+    pr_runtime *rt = pr_lua_runtime(L, x, 2);
     pr_worker *w = x->w;
     bool selective = !lua_isnil(L, 1);
     uint32_t tested = (uint32_t)lua_tointeger(L, 2), n = 0;
     if (x->scanning)
-        return pr_lua_raise(L, 3, "receive: its match function cannot receive");
+        return pr_lua_raise(L, 2, "receive: its match function cannot receive");
+    if (w && !w->running)
+        return pr_lua_raise(L, 2, "receive: no actor is running here");
     if (!w)
         pr_port_fill(rt, x->port);
     pr_msg *before = NULL, *m = queue_of(x)->head;

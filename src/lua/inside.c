@@ -11,7 +11,7 @@ void pr_lua_check_yieldable(lua_State *L, pr_lua *x, const char *what, int level
         pr_lua_raise(L, level, "%s: no actor is running here", what);
     if (x->scanning)
         pr_lua_raise(L, level, "%s: the match function of receive cannot wait", what);
-    if (!lua_isyieldable(L))
+    if (x->blocked > 0 || !lua_isyieldable(L))
         pr_lua_raise(L, level,
                      "%s: cannot suspend here, inside a call from C (a table.sort comparator, a gsub callback, a metamethod "
                      "called from C); call it before or after",
@@ -70,8 +70,8 @@ static int ask(lua_State *L, int from, uint64_t ms)
 {
     pr_lua *x = pr_lua_of(L);
     pr_worker *w = x->w;
-    pr_actor *self = w->running;
     pr_lua_check_yieldable(L, x, "ask", 2);
+    pr_actor *self = w->running;
     uint64_t target = pr_lua_target(L, x, 1, "ask", 2), me = PR_GET(self->id);
     pr_msg *m = pr_lua_encode(L, x, from, "message", 2);
     m->kind = PR_MSG_USER;
@@ -137,7 +137,7 @@ static int l_yield(lua_State *L)
 static int l_await(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
-    pr_lua_check_yieldable(L, x, "receive", 3);
+    pr_lua_check_yieldable(L, x, "receive", 2);
     uint64_t until = UINT64_MAX;
     if (!lua_isnil(L, 1)) {
         double left = lua_tonumber(L, 1) - (double)pr_now_ns() / 1e9;
@@ -151,7 +151,7 @@ static int l_await(lua_State *L)
         lua_pushboolean(L, 1);
         return 1;
     }
-    wait_or_raise(L, x, PR_WAIT_RECEIVE, until, 3);
+    wait_or_raise(L, x, PR_WAIT_RECEIVE, until, 2);
     return pr_lua_suspend(L);
 }
 
@@ -175,8 +175,10 @@ static int l_stop_self(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
     pr_actor *a = x->w->running;
+    if (!a)
+        return pr_lua_raise(L, 2, "stop: no actor is running here");
     lua_settop(L, 1);
-    pr_msg *reason = lua_isnil(L, 1) ? NULL : pr_lua_encode(L, x, 1, "reason", 1);
+    pr_msg *reason = lua_isnil(L, 1) ? NULL : pr_lua_encode(L, x, 1, "reason", 2);
     if (reason) {
         pr_extra *extra = pr_actor_extra(a);
         if (extra && !extra->stop_reason)
@@ -191,11 +193,26 @@ static int l_stop_self(lua_State *L)
     return 1;
 }
 
+/* yieldable(): whether a yield can leave the running coroutine */
+static int l_yieldable(lua_State *L)
+{
+    lua_pushboolean(L, lua_isyieldable(L));
+    return 1;
+}
+
+/* block(by): 1 before and -1 after a coroutine runs from which no yield can come up */
+static int l_block(lua_State *L)
+{
+    pr_lua_of(L)->blocked += (uint32_t)lua_tointeger(L, 1);
+    return 0;
+}
+
 void pr_lua_open_inside(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg functions[] = {
         {"ask", l_ask}, {"ask_within", l_ask_within}, {"sleep", l_sleep}, {"yield", l_yield}, 
-        {"await", l_await}, {"self", l_self}, {"parent", l_parent}, {"stop_self", l_stop_self},
+        {"await", l_await}, {"self", l_self}, {"parent", l_parent}, {"stop_self", l_stop_self}, {"yieldable", l_yieldable},
+        {"block", l_block},
         {"become_script", pr_lua_become_script}, {NULL, NULL}};
     pr_lua_add(L, x, functions);
 }

@@ -44,8 +44,7 @@ static pr_co *take_coroutine(pr_lua *x)
     if (!co)
         return NULL;
     lua_State *L = x->L;
-    lua_pushlightuserdata(L, x);
-    lua_pushcclosure(L, l_new_coroutine, 1);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->new_coroutine);
     lua_pushlightuserdata(L, co);
     if (lua_pcall(L, 1, 0, 0) != 0) {
         lua_pop(L, 1);
@@ -276,6 +275,12 @@ static int l_prepare_start(lua_State *L)
         lua_rawgeti(L, LUA_REGISTRYINDEX, x->load);
         lua_pushlstring(L, (const char *)behaviour->bytes, behaviour->size);
         lua_call(L, 1, 1);
+        if (lua_istable(L, -1)) {
+            lua_getfield(L, -1, "name");
+            if (lua_type(L, -1) == LUA_TSTRING)   /* a module's own name wins over the module's */
+                pr_behaviour_rename(&x->rt->behaviours, PR_GET(a->behaviour), lua_tostring(L, -1));
+            lua_pop(L, 1);
+        }
         set_loaded(L, b);
         b->generation = behaviour->generation;
     }
@@ -313,8 +318,8 @@ static bool reply_values(pr_worker *w, pr_lua *x, pr_msg *m, pr_co *co, int base
     } else {
         lua_rawgeti(L, LUA_REGISTRYINDEX, x->encode_reply);
         if (!lua_checkstack(L, n + 4)) {
-            lua_pop(L, 1);
-            lua_pushliteral(L, "not enough memory to reply");
+            lua_settop(L, 0);
+            lua_pushnil(L);   /* no memory, not even for saying so */
             return false;
         }
         lua_xmove(co->L, L, n);
@@ -377,7 +382,7 @@ static pr_outcome run(pr_worker *w, pr_lua *x, pr_co *co, int nargs)
         if (wait)
             pr_actor_unwait(w, w->running);
         drop_coroutine(x, co);
-        lua_pushliteral(x->L, "coroutine.yield called outside a coroutine (pierrot.yield() lets others run)");
+        lua_rawgeti(x->L, LUA_REGISTRYINDEX, x->yield_text);
         return failed_with_text(w, x);
     }
     if (w->running->wait)
@@ -586,6 +591,9 @@ bool pr_lua_open_actors(lua_State *L, pr_lua *x)
     x->selves = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_pushliteral(L, "timeout");
     x->timeout_text = luaL_ref(L, LUA_REGISTRYINDEX);
+    lua_pushliteral(L, "coroutine.yield called outside a coroutine (pierrot.yield() lets others run)");
+    x->yield_text = luaL_ref(L, LUA_REGISTRYINDEX);
+    x->new_coroutine = anchor(L, x, l_new_coroutine);
     x->decode_message = anchor(L, x, pr_lua_decode_message);
     x->prepare_start = anchor(L, x, l_prepare_start);
     x->prepare_stop = anchor(L, x, l_prepare_stop);

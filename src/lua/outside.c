@@ -94,7 +94,7 @@ static int l_yield(lua_State *L)
 static int l_await(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
-    pr_lua_runtime(L, x, 3);
+    pr_lua_runtime(L, x, 2);
     uint64_t until = UINT64_MAX;
     if (!lua_isnil(L, 1)) {
         double at = lua_tonumber(L, 1);
@@ -190,6 +190,7 @@ static int l_start(lua_State *L)
         return 2;
     }
     x->rt = rt;
+    x->serial++;
     x->port = port;
     lua_pushboolean(L, 1);
     return 1;
@@ -214,8 +215,10 @@ static void finish(pr_lua *x)
 static int l_shutdown(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
-    uint64_t ms = pr_lua_check_ms(L, 1, "shutdown", 1);
+    uint64_t ms = pr_lua_check_ms(L, 1, "shutdown", 2);
     pr_runtime *rt = x->rt;
+    if (x->scanning)
+        return pr_lua_raise(L, 2, "shutdown: not inside the match function of receive");
     if (!rt) {
         lua_pushboolean(L, 1);
         return 1;

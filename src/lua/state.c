@@ -75,6 +75,12 @@ static int l_metatables(lua_State *L)
     return 0;
 }
 
+static int l_collect(lua_State *L)
+{
+    lua_pushboolean(L, lua_gc(L, LUA_GCSTEP, 200));
+    return 1;
+}
+
 void pr_lua_open(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg functions[] = {
@@ -91,6 +97,8 @@ void pr_lua_open(lua_State *L, pr_lua *x)
         if (!pr_lua_open_output(L, x))
             luaL_error(L, "not enough memory");
         pr_lua_open_actors(L, x);
+        lua_pushcfunction(L, l_collect);
+        x->collect = luaL_ref(L, LUA_REGISTRYINDEX);
         lua_pushlightuserdata(L, &pr_lua_sentinel);
         lua_setfield(L, -2, "sentinel");
     } else {
@@ -160,8 +168,9 @@ int pr_lua_open_worker(pr_worker *w, char *error, size_t cap)
     if (lua_cpcall(L, l_open_worker, x) != 0) {
         const char *text = lua_tostring(L, -1);
         snprintf(error, cap, "%s", text ? text : "a worker's Lua state cannot be set up");
-        pr_lua_close_output(x);
         lua_close(L);
+        pr_lua_close_output(x);
+        pr_lua_close_actors(x);
         pr_free(x);
         return -1;
     }
@@ -173,17 +182,11 @@ int pr_lua_open_worker(pr_worker *w, char *error, size_t cap)
 void pr_lua_close_worker(pr_worker *w)
 {
     pr_lua *x = w->state;
+    lua_close(x->L);   /* finalizers may still call and write */
     pr_lua_close_output(x);
-    lua_close(x->L);
     pr_lua_close_actors(x);
     pr_free(x);
     w->state = NULL;
-}
-
-static int l_collect(lua_State *L)
-{
-    lua_pushboolean(L, lua_gc(L, LUA_GCSTEP, 200));
-    return 1;
 }
 
 /* A little of the collector's work, where nobody waits. A cycle is driven to its end once the state has grown by a
@@ -198,7 +201,7 @@ bool pr_lua_idle_worker(pr_worker *w)
             return false;
         x->collecting = true;
     }
-    lua_pushcfunction(x->L, l_collect);
+    lua_rawgeti(x->L, LUA_REGISTRYINDEX, x->collect);
     bool done = lua_pcall(x->L, 0, 1, 0) != 0 || lua_toboolean(x->L, -1);
     lua_settop(x->L, 0);
     if (!done)
