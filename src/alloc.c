@@ -51,6 +51,11 @@ void *pr_zalloc_line(size_t size)
     return block;
 }
 
+void *pr_alloc_aligned(size_t alignment, size_t size)
+{
+    return must_fail() ? NULL : aligned_alloc(alignment, size);
+}
+
 void *pr_realloc(void *old, size_t size)
 {
     return must_fail() ? NULL : realloc(old, size);

@@ -8,6 +8,7 @@
 void *pr_alloc(size_t size);   /* uninitialised; NULL when memory runs out */
 void *pr_zalloc(size_t size);  /* zeroed */
 void *pr_zalloc_line(size_t size); /* zeroed, on a cache line of its own; size is rounded up to whole lines */
+void *pr_alloc_aligned(size_t alignment, size_t size); /* uninitialised; size a multiple of alignment */
 void *pr_realloc(void *old, size_t size); /* on NULL the old block stays valid */
 void pr_free(void *block);     /* NULL is fine; takes blocks of all of the above */
 

@@ -8,7 +8,20 @@
 /* Whole envelopes, header included: one, two and four cache lines. */
 static const uint16_t class_bytes[PR_MSG_CLASSES] = {64, 128, 256};
 
-enum { POOL_MAX = 512, CHAIN = 256, DEPOT_MAX = 64 };
+enum { POOL_MAX = 512, CHAIN = 256, CHUNK = 64 * 1024 };
+
+/* Aligned to its size, so that an envelope finds it; envelopes follow the header. */
+struct pr_chunk {
+    pr_depot *depot;
+    pr_chunk *next;
+};
+
+/* Under AddressSanitizer each envelope is a block of its own, which it can watch. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { CARVE = 0 };
+#else
+enum { CARVE = 1 };
+#endif
 
 int pr_depot_init(pr_depot *d)
 {
@@ -16,24 +29,12 @@ int pr_depot_init(pr_depot *d)
     return pthread_mutex_init(&d->lock, NULL);
 }
 
-static void free_chain(pr_msg *m)
-{
-    while (m) {
-        pr_msg *next = m->next;
-        pr_free(m);
-        m = next;
-    }
-}
-
 void pr_depot_destroy(pr_depot *d)
 {
-    for (int c = 0; c < PR_MSG_CLASSES; c++) {
-        pr_msg *chain = d->chains[c];
-        while (chain) {
-            pr_msg *next = (pr_msg *)(uintptr_t)chain->sender;
-            free_chain(chain);
-            chain = next;
-        }
+    while (d->chunks) {
+        pr_chunk *c = d->chunks;
+        d->chunks = c->next;
+        pr_free(c);
     }
     pthread_mutex_destroy(&d->lock);
 }
@@ -41,15 +42,31 @@ void pr_depot_destroy(pr_depot *d)
 static void depot_put(pr_depot *d, int c, pr_msg *chain)
 {
     pthread_mutex_lock(&d->lock);
-    bool room = d->count[c] < DEPOT_MAX;
-    if (room) {
-        chain->sender = (uint64_t)(uintptr_t)d->chains[c];
-        d->chains[c] = chain;
-        d->count[c]++;
-    }
+    chain->sender = (uint64_t)(uintptr_t)d->chains[c];
+    d->chains[c] = chain;
     pthread_mutex_unlock(&d->lock);
-    if (!room)
-        free_chain(chain);
+}
+
+/* With the lock held: a new chunk as one chain. */
+static pr_msg *carve(pr_depot *d, int c)
+{
+    pr_chunk *chunk = pr_alloc_aligned(CHUNK, CHUNK);
+    if (!chunk)
+        return NULL;
+    chunk->depot = d;
+    chunk->next = d->chunks;
+    d->chunks = chunk;
+    size_t bytes = class_bytes[c];
+    char *at = (char *)chunk + CHUNK;
+    pr_msg *chain = NULL;
+    while (at - bytes >= (char *)chunk + sizeof *chunk) {
+        at -= bytes;
+        pr_msg *m = (pr_msg *)(void *)at;
+        m->class = (uint8_t)c;
+        m->next = chain;
+        chain = m;
+    }
+    return chain;
 }
 
 static pr_msg *depot_get(pr_depot *d, int c)
@@ -58,10 +75,22 @@ static pr_msg *depot_get(pr_depot *d, int c)
     pr_msg *chain = d->chains[c];
     if (chain) {
         d->chains[c] = (pr_msg *)(uintptr_t)chain->sender;
-        d->count[c]--;
+    } else if ((chain = d->loose[c])) {
+        d->loose[c] = NULL;
+    } else {
+        chain = carve(d, c);
     }
     pthread_mutex_unlock(&d->lock);
     return chain;
+}
+
+static void give_back(pr_msg *m)
+{
+    pr_depot *d = ((pr_chunk *)((uintptr_t)m & ~(uintptr_t)(CHUNK - 1)))->depot;
+    pthread_mutex_lock(&d->lock);
+    m->next = d->loose[m->class];
+    d->loose[m->class] = m;
+    pthread_mutex_unlock(&d->lock);
 }
 
 static int class_for(size_t total)
@@ -72,23 +101,15 @@ static int class_for(size_t total)
     return c;
 }
 
-static pr_msg *class_alloc(pr_msg_pool *pool, int c)
+static pr_msg *refill(pr_msg_pool *pool, int c)
 {
-    pr_msg *m = pool ? pool->free[c] : NULL;
-    if (m) {
-        pool->free[c] = m->next;
-        pool->count[c]--;
-        return m;
-    }
-    if (pool) {
-        pr_msg *chain = depot_get(pool->depot, c);
-        if (chain) {
-            pool->free[c] = chain->next;
-            pool->count[c] = CHAIN - 1;
-            return chain;
-        }
-    }
-    return pr_alloc(class_bytes[c]);
+    pr_msg *chain = depot_get(pool->depot, c);
+    if (!chain)
+        return NULL;
+    pool->free[c] = chain->next;
+    /* How many came along does not matter but for when the next ones leave. */
+    pool->count[c] = 0;
+    return chain;
 }
 
 pr_msg *pr_msg_new(pr_msg_pool *pool, size_t size)
@@ -96,8 +117,16 @@ pr_msg *pr_msg_new(pr_msg_pool *pool, size_t size)
     if (size > PR_MSG_MAX)
         return NULL;
     size_t total = sizeof(pr_msg) + size;
-    int c = class_for(total);
-    pr_msg *m = c < PR_MSG_CLASSES ? class_alloc(pool, c) : pr_alloc(total);
+    int c = CARVE && pool ? class_for(total) : PR_MSG_CLASSES;
+    pr_msg *m;
+    if (c == PR_MSG_CLASSES) {
+        m = pr_alloc(total);
+    } else if ((m = pool->free[c])) {
+        pool->free[c] = m->next;
+        pool->count[c] -= pool->count[c] > 0;
+    } else {
+        m = refill(pool, c);
+    }
     if (!m)
         return NULL;
     *m = (pr_msg){.class = (uint8_t)c, .size = (uint32_t)size};
@@ -107,15 +136,19 @@ pr_msg *pr_msg_new(pr_msg_pool *pool, size_t size)
 void pr_msg_free(pr_msg_pool *pool, pr_msg *m)
 {
     int c = m->class;
-    if (c >= PR_MSG_CLASSES || !pool) {
+    if (c == PR_MSG_CLASSES) {
         pr_free(m);
+        return;
+    }
+    if (!pool) {
+        give_back(m);
         return;
     }
     m->next = pool->free[c];
     pool->free[c] = m;
     if (++pool->count[c] < POOL_MAX)
         return;
-    /* Half of them go to the depot, for the workers that allocate more than they free. */
+    /* The last ones freed go to the depot, for the workers that allocate more than they free. */
     pr_msg *chain = m, *last = m;
     for (int i = 1; i < CHAIN; i++)
         last = last->next;
@@ -135,15 +168,6 @@ pr_msg *pr_msg_copy(pr_msg_pool *pool, const pr_msg *m)
     copy->class = class;
     copy->next = NULL;
     return copy;
-}
-
-void pr_msg_pool_destroy(pr_msg_pool *pool)
-{
-    for (int c = 0; c < PR_MSG_CLASSES; c++) {
-        free_chain(pool->free[c]);
-        pool->free[c] = NULL;
-        pool->count[c] = 0;
-    }
 }
 
 uint8_t *pr_wire_put_string(uint8_t *at, const char *s, size_t len)

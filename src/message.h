@@ -10,8 +10,10 @@
  *                            format of LuaJIT's string.buffer)
  * PR_WIRE_VERSION changes with it.
  *
- * Envelopes come from size classes: each worker keeps free ones, the depot of the runtime evens out
- * what one worker frees and another one allocates (magazines: Bonwick & Adams, USENIX 2001). */
+ * Envelopes come from size classes, carved from chunks that know their runtime's depot. Each worker keeps free
+ * ones; the depot evens out what one worker frees and another one allocates (magazines: Bonwick & Adams, USENIX
+ * 2001). Chunks are kept until the runtime is freed: memory stays at the high-water mark of queued messages.
+ * Bigger messages, and those made on threads that are no workers, are allocated one by one. */
 #ifndef PR_MESSAGE_H
 #define PR_MESSAGE_H
 
@@ -51,7 +53,7 @@ typedef struct pr_msg {
     uint32_t size;                /* payload bytes */
     uint32_t count;               /* payload values */
     uint8_t kind;                 /* enum pr_msg_kind */
-    uint8_t class;                /* size class; PR_MSG_CLASSES: allocated to measure */
+    uint8_t class;                /* size class; PR_MSG_CLASSES: allocated by itself */
     uint8_t ordered;              /* STOP, KILL: from the parent or the shutdown */
     uint8_t taken;                /* USER: by `receive`, inside the handler of another one */
     uint8_t data[];
@@ -60,10 +62,13 @@ typedef struct pr_msg {
 enum { PR_MSG_CLASSES = 3 };
 #define PR_MSG_MAX ((size_t)0xfffffff0u)  /* payload bytes; a length is 32 bits on the wire */
 
+typedef struct pr_chunk pr_chunk;
+
 typedef struct pr_depot {
     pthread_mutex_t lock;
     pr_msg *chains[PR_MSG_CLASSES];   /* each chain linked by next; chains linked by the first one's `sender` */
-    uint32_t count[PR_MSG_CLASSES];
+    pr_msg *loose[PR_MSG_CLASSES];    /* freed by threads that are no workers */
+    pr_chunk *chunks;
 } pr_depot;
 
 typedef struct pr_msg_pool {          /* one per worker, owner only */
@@ -81,7 +86,6 @@ pr_msg *pr_msg_new(pr_msg_pool *pool, size_t size);
 /* Frees the envelope alone; a timer it refers to must have been released before. */
 void pr_msg_free(pr_msg_pool *pool, pr_msg *m);
 pr_msg *pr_msg_copy(pr_msg_pool *pool, const pr_msg *m);
-void pr_msg_pool_destroy(pr_msg_pool *pool);
 
 /* Writing values into a payload of known size (the caller has computed it with the same helpers). */
 static inline size_t pr_wire_size_bytes(size_t len) { return 1 + 4 + len; }

@@ -20,7 +20,7 @@ void pr_config_init(pr_config *c)
     memset(c, 0, sizeof *c);
     c->workers = 2;
     c->throughput = 32;
-    c->spin = 64;
+    c->spin = 1024;   /* some 20 microseconds: about what waking a thread takes */
     c->ask_timeout = 5;
     c->log_level = PR_LOG_INFO;
 }

@@ -28,7 +28,7 @@ typedef struct pr_counters {
 typedef struct pr_config {
     uint32_t workers;            /* 1 or more */
     uint32_t throughput;         /* messages a turn */
-    uint32_t spin;               /* looks before parking */
+    uint32_t spin;               /* looks before parking, at most */
     double ask_timeout;          /* seconds */
     enum pr_log_level log_level;
     pr_log_sink log_sink;

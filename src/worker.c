@@ -18,10 +18,12 @@
 
 enum {
     STEAL_MIN = 3,          /* a surplus: a pair that was just spawned to talk to each other is none */
-    WATCH_NS = 200000,      /* how long a smaller one may lie behind a handler that does not end */
+    WATCH_NS = 2000000,     /* how long a smaller one may lie behind a handler that does not end */
     GLOBAL_EVERY = 61,      /* as in Go's scheduler */
     RING_EVERY = 8,
-    GLOBAL_SHARE = 128
+    GLOBAL_SHARE = 128,
+    SPIN_LEAST = 64,
+    SHORTLY_NS = 20000
 };
 
 int pr_worker_init(pr_worker *w, pr_runtime *rt, uint32_t index)
@@ -31,6 +33,7 @@ int pr_worker_init(pr_worker *w, pr_runtime *rt, uint32_t index)
     w->index = index;
     w->pool.depot = &rt->depot;
     w->clock_every = w->clock_in = 1;
+    w->spin = rt->config.spin;
     w->steal_from = index + 1;
     pr_stack_open(&w->inbox);
     pr_stack_open(&w->control);
@@ -46,7 +49,6 @@ void pr_worker_destroy(pr_worker *w)
         w->free_waits = wait->next_free;
         pr_free(wait);
     }
-    pr_msg_pool_destroy(&w->pool);
     pr_parker_destroy(&w->parker);
 }
 
@@ -461,7 +463,8 @@ static pr_actor *sleep_or_watch(pr_worker *w)
 {
     pr_runtime *rt = w->rt;
     pr_worker *victim = NULL;
-    for (uint32_t i = 0; i < rt->config.spin; i++) {
+    /* Somebody who is answered at once is answered in less time than it takes to fall asleep and be woken. */
+    for (uint32_t i = 0; i < w->spin; i++) {
         if (!pr_stack_empty(&w->inbox) || !pr_stack_empty(&w->control))
             return NULL;
         relax();
@@ -484,8 +487,13 @@ static pr_actor *sleep_or_watch(pr_worker *w)
     if (counted_out && atomic_fetch_sub_explicit(&rt->active, 1, memory_order_seq_cst) == 1)
         tell_quiet(rt);
     PR_BUMP(w->counters.parks, 1);
+    uint64_t since_ns = pr_now_ns();
     bool notified = pr_parker_sleep(&w->parker, next_ms >= UINT64_MAX / 1000000 ? UINT64_MAX : next_ms * 1000000);
     atomic_fetch_sub_explicit(&rt->sleepers, 1, memory_order_seq_cst);
+    /* A short sleep would have been spared by looking for longer; after a long one, less will do. */
+    bool shortly = notified && pr_now_ns() - since_ns < SHORTLY_NS;
+    uint32_t spin = shortly ? 2 * w->spin + 1 : w->spin / 2, least = rt->config.spin < SPIN_LEAST ? rt->config.spin : SPIN_LEAST;
+    w->spin = spin < least ? least : spin > rt->config.spin ? rt->config.spin : spin;
     if (notified && !counted_out)
         atomic_fetch_sub_explicit(&rt->active, 1, memory_order_seq_cst);
     if (!notified && counted_out)

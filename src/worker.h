@@ -39,6 +39,7 @@ struct pr_worker {
     pr_wait *free_waits;
     uint32_t next_ask;
     uint32_t steal_from;
+    uint32_t spin;                            /* looks before parking, as it has paid lately */
     void *state;                              /* the language's */
     pthread_t thread;
     bool has_thread;

@@ -314,6 +314,8 @@ pierrot.log.level = core.log_level
 
 if inside then
   require("pierrot.inside")(core, transport)
+  -- The first pack of a state learns all library names, in a millisecond or two: now, not in a handler.
+  transport.pack(function() end, { is_ref = is_ref })
 
   function pierrot.start()
     misuse(2, "start: pierrot is running: this is one of its actors")

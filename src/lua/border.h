@@ -33,15 +33,16 @@ typedef struct pr_co {
 
 /* A handler of `on`, found by name without making a Lua string. */
 typedef struct pr_named {
-    const char *name;        /* the Lua string's own bytes: it is a key of the anchored `on` table */
-    uint32_t len, hash;
-    int ref;
+    const char *name;        /* the Lua string's own bytes: it is a key of the anchored `on` table; NULL: free place */
+    uint64_t head, tail;     /* its first and last bytes; of up to 16 bytes they are all of it */
+    uint32_t len;
+    uint32_t handler;
 } pr_named;
 
-/* A behaviour as loaded into this state. References are into the registry, LUA_NOREF for what it lacks. */
+/* A behaviour as loaded into this state. Functions are handles into the table of selves, 0 for what it lacks. */
 typedef struct pr_loaded {
     uint32_t generation;     /* of the pr_behaviour it is; 0: nothing here */
-    int start, receive, stop, table;
+    uint32_t start, receive, stop, table;
     uint32_t names_mask;     /* size - 1 of `names`, open addressing */
     pr_named *names;
 } pr_loaded;
@@ -77,6 +78,9 @@ typedef struct pr_lua {
     bool collecting;         /* such a collection is under way */
     struct pr_output *output;
 } pr_lua;
+
+/* A worker's context, on its thread: the quick way for what is called most. */
+extern __thread pr_lua *pr_lua_here __attribute__((tls_model("initial-exec")));
 
 /* The context is every C function's first upvalue. */
 static inline pr_lua *pr_lua_of(lua_State *L) { return lua_touserdata(L, lua_upvalueindex(1)); }

@@ -68,6 +68,27 @@ static int l_tell(lua_State *L)
     return push_status(L, status);
 }
 
+/* The same inside, where it is called most. */
+static int l_tell_inside(lua_State *L)
+{
+    pr_lua *x = pr_lua_here;
+    pr_worker *w = x->w;
+    uint64_t target = (uint64_t)(uintptr_t)lua_touserdata(L, 1);   /* of full userdata an even address: no id */
+    if (!pr_id_valid(target))
+        return l_tell(L);
+    pr_msg *m = pr_lua_encode(L, x, 2, "message", 1);
+    m->kind = PR_MSG_USER;
+    m->target = target;
+    m->sender = w->running ? PR_GET(w->running->id) : 0;
+    pr_status status = pr_send(w->rt, w, m);
+    if (status == PR_OK) {
+        lua_pushboolean(L, 1);
+        return 1;
+    }
+    pr_msg_free(&w->pool, m);
+    return push_status(L, status);
+}
+
 /* stop(target, reason...), drain, kill: the reason is one value. */
 static int order(lua_State *L, uint8_t kind, const char *what, int level)
 {
@@ -367,7 +388,10 @@ void pr_lua_open_calls(lua_State *L, pr_lua *x)
         {"intern", l_intern}, {"spawn", l_spawn}, {"send_after", l_send_after}, {"send_every", l_send_every},
         {"register", l_register}, {"unregister", l_unregister}, {"whereis", l_whereis}, {"now", l_now},
         {"log_on", l_log_on}, {"log", l_log}, {"log_level", l_log_level}, {NULL, NULL}};
+    static const luaL_Reg inside[] = {{"tell", l_tell_inside}, {NULL, NULL}};
     pr_lua_add(L, x, functions);
+    if (x->w)
+        pr_lua_add(L, x, inside);
     luaL_newmetatable(L, "pierrot.behaviour");
     lua_pushcfunction(L, l_handle_gc);
     lua_setfield(L, -2, "__gc");

@@ -248,21 +248,19 @@ static pr_msg *encode_any(lua_State *L, pr_lua *x, int from, const char *label)
     return m;
 }
 
-/* Most messages: a few scalars and short strings, written in one pass. False: too long for that, or other values. */
-enum { SMALL = 208 };
-
-static bool encode_small(lua_State *L, int from, int top, uint8_t *at, size_t *size)
+/* Most messages: a few scalars and short strings, written in one pass. -1: longer than that, or other values. */
+static inline int encode_small(lua_State *L, int from, int top, uint8_t *at, int room)
 {
-    const uint8_t *begin = at, *end = at + SMALL;
+    const uint8_t *begin = at, *end = at + room;
     for (int i = from; i <= top; i++) {
         size_t len;
         const char *s;
         uint64_t id;
         double d;
-        if (end - at < 9)
-            return false;
         switch (lua_type(L, i)) {
         case LUA_TNUMBER:
+            if (end - at < 9)
+                return -1;
             d = lua_tonumber(L, i);
             *at++ = PR_TAG_NUMBER;
             memcpy(at, &d, 8);
@@ -271,43 +269,57 @@ static bool encode_small(lua_State *L, int from, int top, uint8_t *at, size_t *s
         case LUA_TSTRING:
             s = lua_tolstring(L, i, &len);
             if ((size_t)(end - at) < pr_wire_size_bytes(len))
-                return false;
+                return -1;
             at = pr_wire_put_string(at, s, len);
             break;
         case LUA_TLIGHTUSERDATA:
             id = (uint64_t)(uintptr_t)lua_touserdata(L, i);
-            if (!pr_id_valid(id))
-                return false;
+            if (end - at < 9 || !pr_id_valid(id))
+                return -1;
             *at++ = PR_TAG_REF;
             memcpy(at, &id, 8);
             at += 8;
             break;
         case LUA_TBOOLEAN:
+            if (end == at)
+                return -1;
             *at++ = lua_toboolean(L, i) ? PR_TAG_TRUE : PR_TAG_FALSE;
             break;
         case LUA_TNIL:
+            if (end == at)
+                return -1;
             *at++ = PR_TAG_NIL;
             break;
         default:
-            return false;
+            return -1;
         }
     }
-    *size = (size_t)(at - begin);
-    return true;
+    return (int)(at - begin);
 }
+
+enum { SMALLEST = 64 - sizeof(pr_msg), SMALL = 256 - sizeof(pr_msg) };
 
 pr_msg *pr_lua_try_encode(lua_State *L, pr_lua *x, int from, const char *label)
 {
-    uint8_t small[SMALL];
-    size_t size;
     int top = lua_gettop(L);
-    if (encode_small(L, from, top, small, &size)) {
-        pr_msg *m = pr_msg_new(pr_lua_pool(x), size);
-        if (m) {
+    pr_msg_pool *pool = pr_lua_pool(x);
+    /* Right into an envelope of the smallest class, if that holds it. */
+    pr_msg *m = pool && top - from < 4 ? pr_msg_new(pool, SMALLEST) : NULL;
+    if (m) {
+        int size = encode_small(L, from, top, m->data, SMALLEST);
+        if (size >= 0) {
+            m->size = (uint32_t)size;
             m->count = (uint32_t)(top - from + 1);
-            memcpy(m->data, small, size);
             return m;
         }
+        pr_msg_free(pool, m);
+    }
+    uint8_t small[SMALL];
+    int size = encode_small(L, from, top, small, SMALL);
+    if (size >= 0 && (m = pr_msg_new(pool, (size_t)size))) {
+        m->count = (uint32_t)(top - from + 1);
+        memcpy(m->data, small, (size_t)size);
+        return m;
     }
     return encode_any(L, x, from, label);
 }

@@ -131,66 +131,119 @@ static pr_outcome failed_with_text(pr_worker *w, pr_lua *x)
 
 /* --- behaviours in this state */
 
-static uint32_t hash_of(const char *s, size_t len)
+static uint32_t new_handle(pr_lua *x)
 {
-    uint32_t h = (uint32_t)len ^ 0x9e3779b9u;
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ (uint8_t)s[i]) * 16777619u;
-    return h;
+    return x->free_self_count > 0 ? x->free_self[--x->free_self_count] : ++x->next_self;
 }
 
-static int handler_named(const pr_loaded *b, const char *name, uint32_t len)
+static void free_handle(pr_lua *x, uint32_t handle)
 {
-    if (!b->names)
-        return LUA_NOREF;
-    uint32_t hash = hash_of(name, len);
-    for (uint32_t i = hash & b->names_mask;; i = (i + 1) & b->names_mask) {
-        const pr_named *n = &b->names[i];
-        if (!n->name)
-            return LUA_NOREF;
-        if (n->hash == hash && n->len == len && memcmp(n->name, name, len) == 0)
-            return n->ref;
+    if (x->free_self_count == x->free_self_capacity) {
+        uint32_t capacity = x->free_self_capacity ? 2 * x->free_self_capacity : 256;
+        uint32_t *grown = pr_realloc(x->free_self, capacity * sizeof *grown);
+        if (!grown)
+            return;   /* the handle is not used again, which costs 8 bytes */
+        x->free_self = grown;
+        x->free_self_capacity = capacity;
+    }
+    x->free_self[x->free_self_count++] = handle;
+}
+
+/* Keeps the value on top of the stack in the table of selves; pops it. Raises. */
+static uint32_t keep(lua_State *L, pr_lua *x)
+{
+    uint32_t handle = new_handle(x);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
+    lua_insert(L, -2);
+    lua_rawseti(L, -2, (int)handle);
+    lua_pop(L, 1);
+    return handle;
+}
+
+/* At base level: the place exists, so nothing is allocated. */
+static void drop(pr_lua *x, uint32_t handle)
+{
+    lua_State *L = x->L;
+    if (handle == 0)
+        return;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
+    lua_pushboolean(L, 0);   /* not nil: the array part keeps its place */
+    lua_rawseti(L, -2, (int)handle);
+    lua_pop(L, 1);
+    free_handle(x, handle);
+}
+
+/* The first and the last bytes of a name, eight of each; they overlap in a short one. */
+static inline void ends_of(const char *s, uint32_t len, uint64_t *head, uint64_t *tail)
+{
+    *head = *tail = 0;
+    if (len >= 8) {
+        memcpy(head, s, 8);
+        memcpy(tail, s + len - 8, 8);
+    } else if (len >= 4) {
+        memcpy(head, s, 4);
+        memcpy(tail, s + len - 4, 4);
+    } else if (len > 0) {
+        *head = (uint64_t)(uint8_t)s[0] | (uint64_t)(uint8_t)s[len / 2] << 8 | (uint64_t)(uint8_t)s[len - 1] << 16;
     }
 }
 
-static void unload(lua_State *L, pr_loaded *b)
+static inline uint32_t place_of(uint64_t head, uint64_t tail, uint32_t len)
+{
+    /* Odd constants with well mixed bits; the upper half of the product is the mixed one. */
+    return (uint32_t)(((head ^ tail * UINT64_C(0x9e3779b97f4a7c15)) + len) * UINT64_C(0xd6e8feb86659fd93) >> 32);
+}
+
+static uint32_t handler_named(const pr_loaded *b, const char *name, uint32_t len)
+{
+    uint64_t head, tail;
+    ends_of(name, len, &head, &tail);
+    for (uint32_t i = place_of(head, tail, len) & b->names_mask;; i = (i + 1) & b->names_mask) {
+        const pr_named *n = &b->names[i];
+        if (!n->name)
+            return 0;
+        if (n->head == head && n->tail == tail && n->len == len && (len <= 16 || memcmp(n->name, name, len) == 0))
+            return n->handler;
+    }
+}
+
+static void unload(pr_lua *x, pr_loaded *b)
 {
     if (b->generation == 0)
         return;
-    luaL_unref(L, LUA_REGISTRYINDEX, b->start);
-    luaL_unref(L, LUA_REGISTRYINDEX, b->receive);
-    luaL_unref(L, LUA_REGISTRYINDEX, b->stop);
-    luaL_unref(L, LUA_REGISTRYINDEX, b->table);
+    drop(x, b->start);
+    drop(x, b->receive);
+    drop(x, b->stop);
+    drop(x, b->table);
     for (uint32_t i = 0; b->names && i <= b->names_mask; i++)
         if (b->names[i].name)
-            luaL_unref(L, LUA_REGISTRYINDEX, b->names[i].ref);
+            drop(x, b->names[i].handler);
     pr_free(b->names);
     memset(b, 0, sizeof *b);
 }
 
-static int field_ref(lua_State *L, int table, const char *name)
+static uint32_t keep_field(lua_State *L, pr_lua *x, int table, const char *name)
 {
     lua_getfield(L, table, name);
-    if (lua_isnil(L, -1)) {
-        lua_pop(L, 1);
-        return LUA_NOREF;
-    }
-    return luaL_ref(L, LUA_REGISTRYINDEX);
+    if (!lua_isnil(L, -1))
+        return keep(L, x);
+    lua_pop(L, 1);
+    return 0;
 }
 
 /* Sets up `b` from the behaviour (a function or a table) on top of the stack; pops it. Raises. */
-static void set_loaded(lua_State *L, pr_loaded *b)
+static void set_loaded(lua_State *L, pr_lua *x, pr_loaded *b)
 {
     int top = lua_gettop(L);
-    b->start = b->receive = b->stop = b->table = LUA_NOREF;
+    b->start = b->receive = b->stop = b->table = 0;
     b->names = NULL;
     if (lua_isfunction(L, top)) {
-        b->receive = luaL_ref(L, LUA_REGISTRYINDEX);
+        b->receive = keep(L, x);
         return;
     }
-    b->start = field_ref(L, top, "start");
-    b->receive = field_ref(L, top, "receive");
-    b->stop = field_ref(L, top, "stop");
+    b->start = keep_field(L, x, top, "start");
+    b->receive = keep_field(L, x, top, "receive");
+    b->stop = keep_field(L, x, top, "stop");
     lua_getfield(L, top, "on");
     if (lua_istable(L, -1)) {
         uint32_t count = 0, size = 4;
@@ -208,16 +261,18 @@ static void set_loaded(lua_State *L, pr_loaded *b)
                 continue;
             }
             size_t len;
-            const char *name = lua_tolstring(L, -2, &len);
-            pr_named n = {name, (uint32_t)len, hash_of(name, len), luaL_ref(L, LUA_REGISTRYINDEX)};
-            uint32_t i = n.hash & b->names_mask;
+            pr_named n = {.name = lua_tolstring(L, -2, &len)};
+            n.len = (uint32_t)len;
+            n.handler = keep(L, x);
+            ends_of(n.name, n.len, &n.head, &n.tail);
+            uint32_t i = place_of(n.head, n.tail, n.len) & b->names_mask;
             while (b->names[i].name)
                 i = (i + 1) & b->names_mask;
             b->names[i] = n;
         }
     }
     lua_pop(L, 1);
-    b->table = luaL_ref(L, LUA_REGISTRYINDEX);   /* anchors the names' strings */
+    b->table = keep(L, x);   /* anchors the names' strings */
 }
 
 static pr_loaded *slot_for(pr_lua *x, uint32_t index)
@@ -241,24 +296,6 @@ static pr_loaded *loaded_of(pr_lua *x, pr_actor *a)
     return &x->loaded[PR_GET(a->behaviour)->index];
 }
 
-static uint32_t new_self_handle(pr_lua *x)
-{
-    return x->free_self_count > 0 ? x->free_self[--x->free_self_count] : ++x->next_self;
-}
-
-static void free_self_handle(pr_lua *x, uint32_t handle)
-{
-    if (x->free_self_count == x->free_self_capacity) {
-        uint32_t capacity = x->free_self_capacity ? 2 * x->free_self_capacity : 256;
-        uint32_t *grown = pr_realloc(x->free_self, capacity * sizeof *grown);
-        if (!grown)
-            return;   /* the handle is not used again, which costs 8 bytes */
-        x->free_self = grown;
-        x->free_self_capacity = capacity;
-    }
-    x->free_self[x->free_self_count++] = handle;
-}
-
 /* prepare_start(actor): loads the behaviour if this state has not, makes `self`, decodes the arguments.
  * Returns self and the arguments. */
 static int l_prepare_start(lua_State *L)
@@ -271,7 +308,7 @@ static int l_prepare_start(lua_State *L)
     if (!b)
         return luaL_error(L, "not enough memory");
     if (b->generation != behaviour->generation) {
-        unload(L, b);
+        unload(x, b);
         lua_rawgeti(L, LUA_REGISTRYINDEX, x->load);
         lua_pushlstring(L, (const char *)behaviour->bytes, behaviour->size);
         lua_call(L, 1, 1);
@@ -281,12 +318,12 @@ static int l_prepare_start(lua_State *L)
                 pr_behaviour_rename(&x->rt->behaviours, PR_GET(a->behaviour), lua_tostring(L, -1));
             lua_pop(L, 1);
         }
-        set_loaded(L, b);
+        set_loaded(L, x, b);
         b->generation = behaviour->generation;
     }
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
     lua_newtable(L);
-    uint32_t handle = new_self_handle(x);
+    uint32_t handle = new_handle(x);
     lua_pushvalue(L, -1);
     lua_rawseti(L, 1, (int)handle);
     a->self = handle;
@@ -409,7 +446,7 @@ static pr_outcome start(pr_worker *w, pr_actor *a)
         return failed_with_text(w, x);
     int n = lua_gettop(L);
     const pr_loaded *b = loaded_of(x, a);
-    if (b->start == LUA_NOREF) {
+    if (b->start == 0) {
         lua_settop(L, 0);
         return PR_DONE;
     }
@@ -418,7 +455,7 @@ static pr_outcome start(pr_worker *w, pr_actor *a)
         lua_settop(L, 0);
         return no_memory(w);
     }
-    lua_rawgeti(co->L, LUA_REGISTRYINDEX, b->start);
+    lua_rawgeti(co->L, 1, (int)b->start);
     lua_xmove(L, co->L, n);
     return run(w, x, co, n);
 }
@@ -427,22 +464,18 @@ static pr_outcome receive(pr_worker *w, pr_actor *a, pr_msg *m)
 {
     pr_lua *x = of(w);
     const pr_loaded *b = loaded_of(x, a);
-    uint32_t len;
-    int handler = LUA_NOREF;
-    uint32_t skip = 0;
+    uint32_t len, handler = 0, skip = 0;
     if (b->names) {
         const char *name = pr_msg_first_string(m, &len);
-        if (name && (handler = handler_named(b, name, len)) != LUA_NOREF)
+        if (name && (handler = handler_named(b, name, len)) != 0)
             skip = 1;
     }
-    if (handler == LUA_NOREF)
-        handler = b->receive;
-    if (handler == LUA_NOREF)
+    if (handler == 0 && (handler = b->receive) == 0)
         return PR_UNHANDLED;
     pr_co *co = take_coroutine(x);
     if (!co)
         return no_memory(w);
-    lua_rawgeti(co->L, LUA_REGISTRYINDEX, handler);
+    lua_rawgeti(co->L, 1, (int)handler);
     lua_rawgeti(co->L, 1, (int)a->self);
     int n = pr_lua_decode_to(co->L, x, m, skip);
     if (n < 0) {
@@ -494,10 +527,10 @@ static int l_prepare_stop(lua_State *L)
     pr_actor *a = lua_touserdata(L, 1);
     const pr_msg *reason = lua_touserdata(L, 2);
     lua_settop(L, 0);
-    lua_rawgeti(L, LUA_REGISTRYINDEX, loaded_of(x, a)->stop);
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
-    lua_rawgeti(L, 2, (int)a->self);
-    lua_remove(L, 2);
+    lua_rawgeti(L, 1, (int)loaded_of(x, a)->stop);
+    lua_rawgeti(L, 1, (int)a->self);
+    lua_remove(L, 1);
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->reason);
     if (!reason) {
         lua_pushboolean(L, 0);
@@ -514,7 +547,7 @@ static pr_outcome stop(pr_worker *w, pr_actor *a, const pr_msg *reason)
 {
     pr_lua *x = of(w);
     lua_State *L = x->L;
-    if (loaded_of(x, a)->stop == LUA_NOREF)
+    if (loaded_of(x, a)->stop == 0)
         return PR_DONE;
     lua_settop(L, 0);
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->prepare_stop);
@@ -541,12 +574,7 @@ static void release(pr_worker *w, pr_actor *a)
     if (a->self == 0)
         return;
     pr_lua_output_ended(x, PR_GET(a->id));
-    lua_State *L = x->L;
-    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
-    lua_pushboolean(L, 0);   /* not nil: the array part keeps its place */
-    lua_rawseti(L, -2, (int)a->self);
-    lua_pop(L, 1);
-    free_self_handle(x, a->self);
+    drop(x, a->self);
     a->self = 0;
 }
 
@@ -571,9 +599,9 @@ int pr_lua_become_script(lua_State *L)
     uint32_t generation = b->generation;
     pr_loaded fresh = {0};
     lua_settop(L, 1);
-    set_loaded(L, &fresh);
+    set_loaded(L, x, &fresh);
     fresh.generation = generation;
-    unload(L, b);
+    unload(x, b);
     *b = fresh;
     return 0;
 }

@@ -18,6 +18,8 @@ void pr_lua_add(lua_State *L, pr_lua *x, const luaL_Reg *functions)
     }
 }
 
+__thread pr_lua *pr_lua_here;
+
 /* The Lua half lies in the binary: package.preload for all of it. */
 static int l_load_embedded(lua_State *L)
 {
@@ -165,6 +167,7 @@ int pr_lua_open_worker(pr_worker *w, char *error, size_t cap)
     x->rt = w->rt;
     x->w = w;
     x->L = L;
+    pr_lua_here = x;
     if (lua_cpcall(L, l_open_worker, x) != 0) {
         const char *text = lua_tostring(L, -1);
         snprintf(error, cap, "%s", text ? text : "a worker's Lua state cannot be set up");
