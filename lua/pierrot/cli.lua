@@ -60,7 +60,9 @@ function commands.run(options, catch_signals)
   -- A script's modules are looked for beside it, too.
   local dir = options.file:match "^(.*/)[^/]*$" or ""
   package.path = ("%s?.lua;%s?/init.lua;%s"):format(dir, dir, package.path)
-  local started, reason = pierrot.start { workers = options.workers, throughput = options.throughput, log = options.log }
+  local started, reason = pierrot.start {
+    workers = options.workers, throughput = options.throughput, log = options.log,
+  }
   if not started then
     complain("cannot start: %s", reason)
     return 1

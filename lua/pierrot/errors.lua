@@ -66,12 +66,14 @@ function errors.raise_ask(ref, within, kind, message, traceback, cause)
   end
   local err
   if kind == "failed" then
-    err = errors.new(kind, ("ask: %s failed: %s"):format(who, message or "?"), traceback, cause == nil and message or cause)
+    if cause == nil then cause = message end
+    err = errors.new(kind, ("ask: %s failed: %s"):format(who, message or "?"), traceback, cause)
   elseif kind == "timeout" then
     local limit = within and (" within %g s"):format(within) or " in time"
     err = errors.new(kind, ("ask: no reply from %s%s"):format(who, limit))
   else
-    err = errors.new(kind or "failed", ("ask: %s: %s"):format(who, message or kind or "not enough memory for the reply"))
+    local text = message or kind or "not enough memory for the reply"
+    err = errors.new(kind or "failed", ("ask: %s: %s"):format(who, text))
   end
   err.ref = ref
   if kind ~= "failed" then

@@ -46,8 +46,12 @@ for _, name in ipairs { "tell", "drain", "kill", "is_alive", "info", "self", "se
   pierrot[name] = core[name]
 end
 
+if inside then
+  pierrot.tell = require "pierrot.quick"(core)
+end
+
 core.ref_methods {
-  tell = core.tell, ask = pierrot.ask, ask_within = pierrot.ask_within, stop = core.stop, drain = core.drain,
+  tell = pierrot.tell, ask = pierrot.ask, ask_within = pierrot.ask_within, stop = core.stop, drain = core.drain,
   kill = core.kill, is_alive = core.is_alive, info = core.info,
 }
 

@@ -131,10 +131,11 @@ void pr_lua_close_actors(pr_lua *x);
 /* The script's chunk returned a behaviour: the actor goes on as that. core.become_script */
 int pr_lua_become_script(lua_State *L);
 
-/* --- the module's functions (calls.c, inside.c, outside.c, hand.c, inspect.c) */
+/* --- the module's functions (calls.c, inside.c, quick.c, outside.c, hand.c, inspect.c) */
 
 void pr_lua_open_calls(lua_State *L, pr_lua *x);
 void pr_lua_open_inside(lua_State *L, pr_lua *x);
+void pr_lua_open_quick(lua_State *L, pr_lua *x);
 void pr_lua_open_outside(lua_State *L, pr_lua *x);
 void pr_lua_open_hand(lua_State *L, pr_lua *x);
 void pr_lua_open_inspect(lua_State *L, pr_lua *x);

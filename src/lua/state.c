@@ -96,6 +96,7 @@ void pr_lua_open(lua_State *L, pr_lua *x)
     pr_lua_open_inspect(L, x);
     if (x->w) {
         pr_lua_open_inside(L, x);
+        pr_lua_open_quick(L, x);
         if (!pr_lua_open_output(L, x))
             luaL_error(L, "not enough memory");
         pr_lua_open_actors(L, x);
