@@ -4,7 +4,7 @@
 local script = require "support.script"
 
 local function run(text)
-  local result = script.run(text, { "--log", "none", "--workers", "2" })
+  local result = script.run(text, { flags = "--log none --workers 2" })
   assert.equal("", result.err)
   assert.equal(0, result.status)
   return result.out

@@ -83,6 +83,18 @@ void pr_depot_destroy(pr_depot *d);
 /* A message with room for `size` payload bytes, header zeroed but for size and class. `pool` is the calling
  * worker's, or NULL on any other thread. NULL when memory runs out or size exceeds PR_MSG_MAX. */
 pr_msg *pr_msg_new(pr_msg_pool *pool, size_t size);
+/* The same for a worker and up to PR_MSG_SMALLEST bytes, which nearly always has one at hand. */
+enum { PR_MSG_SMALLEST = 64 - sizeof(pr_msg) };
+static inline pr_msg *pr_msg_new_small(pr_msg_pool *pool, size_t size)
+{
+    pr_msg *m = pool->free[0];
+    if (!m)
+        return pr_msg_new(pool, size);
+    pool->free[0] = m->next;
+    pool->count[0] -= pool->count[0] > 0;
+    *m = (pr_msg){.size = (uint32_t)size};
+    return m;
+}
 /* Frees the envelope alone; a timer it refers to must have been released before. */
 void pr_msg_free(pr_msg_pool *pool, pr_msg *m);
 pr_msg *pr_msg_copy(pr_msg_pool *pool, const pr_msg *m);

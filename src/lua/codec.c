@@ -297,16 +297,16 @@ static inline int encode_small(lua_State *L, int from, int top, uint8_t *at, int
     return (int)(at - begin);
 }
 
-enum { SMALLEST = 64 - sizeof(pr_msg), SMALL = 256 - sizeof(pr_msg) };
+enum { SMALL = 256 - sizeof(pr_msg) };
 
 pr_msg *pr_lua_try_encode(lua_State *L, pr_lua *x, int from, const char *label)
 {
     int top = lua_gettop(L);
     pr_msg_pool *pool = pr_lua_pool(x);
     /* Right into an envelope of the smallest class, if that holds it. */
-    pr_msg *m = pool && top - from < 4 ? pr_msg_new(pool, SMALLEST) : NULL;
+    pr_msg *m = pool && top - from < 4 ? pr_msg_new_small(pool, PR_MSG_SMALLEST) : NULL;
     if (m) {
-        int size = encode_small(L, from, top, m->data, SMALLEST);
+        int size = encode_small(L, from, top, m->data, PR_MSG_SMALLEST);
         if (size >= 0) {
             m->size = (uint32_t)size;
             m->count = (uint32_t)(top - from + 1);

@@ -30,13 +30,15 @@ static uint8_t *put_number(uint8_t *at, double d)
 
 static int tell_number(double target, double value)
 {
-    pr_msg *m = pr_msg_new(&pr_lua_here->w->pool, 9);
+    pr_msg *m = pr_msg_new_small(&pr_lua_here->w->pool, 9);
     return m ? send(target, put_number(m->data, value), m, 1) : 1;
 }
 
 static int tell_string(double target, const char *s, uint32_t len)
 {
-    pr_msg *m = pr_msg_new(&pr_lua_here->w->pool, pr_wire_size_bytes(len));
+    size_t size = pr_wire_size_bytes(len);
+    pr_msg_pool *pool = &pr_lua_here->w->pool;
+    pr_msg *m = size <= PR_MSG_SMALLEST ? pr_msg_new_small(pool, size) : pr_msg_new(pool, size);
     return m ? send(target, pr_wire_put_string(m->data, s, len), m, 1) : 1;
 }
 
