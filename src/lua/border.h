@@ -74,6 +74,7 @@ typedef struct pr_lua {
     bool scanning;           /* inside a `match` function of receive */
     uint32_t blocked;        /* resumes of the script's own coroutines through which no yield can pass */
     int collect;             /* C function: a step of the collector */
+    uint32_t released;       /* selves dropped so far */
     size_t collected_bytes;  /* in use after the last full collection while idle */
     bool collecting;         /* such a collection is under way */
     struct pr_output *output;
@@ -161,6 +162,8 @@ void pr_lua_open(lua_State *L, pr_lua *x);
 int pr_lua_open_worker(pr_worker *w, char *error, size_t cap);
 void pr_lua_close_worker(pr_worker *w);
 bool pr_lua_idle_worker(pr_worker *w);
+/* At base level: the collector's work for about so many KB; whether a cycle came to its end. */
+bool pr_lua_collect(pr_lua *x, int kb);
 
 /* What a runtime hands to its workers' states: the starter's search paths. In config.context; owned by the
  * outside state that started it, until the runtime has ended. */

@@ -15,6 +15,8 @@
 
 char pr_lua_sentinel;
 
+enum { RELEASES = 512 };   /* ended actors for each step of the collector */
+
 int pr_lua_decode_message(lua_State *L);
 
 static pr_lua *of(pr_worker *w) { return w->state; }
@@ -576,6 +578,9 @@ static void release(pr_worker *w, pr_actor *a)
     pr_lua_output_ended(x, PR_GET(a->id));
     drop(x, a->self);
     a->self = 0;
+    /* Ended actors leave garbage without allocating anything, by which the collector would notice. */
+    if (++x->released % RELEASES == 0)
+        pr_lua_collect(x, RELEASES / 4);
 }
 
 static void where(pr_worker *w, void *suspended, char *buf, size_t cap)

@@ -79,7 +79,7 @@ static int l_metatables(lua_State *L)
 
 static int l_collect(lua_State *L)
 {
-    lua_pushboolean(L, lua_gc(L, LUA_GCSTEP, 200));
+    lua_pushboolean(L, lua_gc(L, LUA_GCSTEP, (int)lua_tointeger(L, 1)));
     return 1;
 }
 
@@ -144,6 +144,9 @@ static int l_open_worker(lua_State *L)
     pr_lua *x = lua_touserdata(L, 1);
     const pr_lua_paths *paths = x->rt->config.context;
     luaL_openlibs(L);
+    /* A cycle begins when the state has grown by half, not when it has doubled: with a million selves on the heap the
+     * difference is a hundred bytes for each. */
+    lua_gc(L, LUA_GCSETPAUSE, 150);
     if (paths) {
         set_path(L, "path", paths->path);
         set_path(L, "cpath", paths->cpath);
@@ -193,6 +196,17 @@ void pr_lua_close_worker(pr_worker *w)
     w->state = NULL;
 }
 
+bool pr_lua_collect(pr_lua *x, int kb)
+{
+    lua_State *L = x->L;
+    int top = lua_gettop(L);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->collect);
+    lua_pushinteger(L, kb);
+    bool done = lua_pcall(L, 1, 1, 0) != 0 || lua_toboolean(L, -1);
+    lua_settop(L, top);
+    return done;
+}
+
 /* A little of the collector's work, where nobody waits. A cycle is driven to its end once the state has grown by a
  * quarter since the last one; then the worker may sleep. */
 bool pr_lua_idle_worker(pr_worker *w)
@@ -205,10 +219,7 @@ bool pr_lua_idle_worker(pr_worker *w)
             return false;
         x->collecting = true;
     }
-    lua_rawgeti(x->L, LUA_REGISTRYINDEX, x->collect);
-    bool done = lua_pcall(x->L, 0, 1, 0) != 0 || lua_toboolean(x->L, -1);
-    lua_settop(x->L, 0);
-    if (!done)
+    if (!pr_lua_collect(x, 200))
         return true;
     x->collecting = false;
     x->collected_bytes = (size_t)lua_gc(x->L, LUA_GCCOUNT, 0) * 1024;
