@@ -8,7 +8,7 @@
 /* Whole envelopes, header included: one, two and four cache lines. */
 static const uint16_t class_bytes[PR_MSG_CLASSES] = {64, 128, 256};
 
-enum { POOL_MAX = 512, CHAIN = 256, CHUNK = 64 * 1024 };
+enum { CHAIN = 256, CHUNK = 64 * 1024 };
 
 /* Aligned to its size, so that an envelope finds it; envelopes follow the header. */
 struct pr_chunk {
@@ -133,7 +133,7 @@ pr_msg *pr_msg_new(pr_msg_pool *pool, size_t size)
     return m;
 }
 
-void pr_msg_free(pr_msg_pool *pool, pr_msg *m)
+void pr_msg_give_back(pr_msg_pool *pool, pr_msg *m)
 {
     int c = m->class;
     if (c == PR_MSG_CLASSES) {
@@ -146,7 +146,7 @@ void pr_msg_free(pr_msg_pool *pool, pr_msg *m)
     }
     m->next = pool->free[c];
     pool->free[c] = m;
-    if (++pool->count[c] < POOL_MAX)
+    if (++pool->count[c] < PR_MSG_POOL_MAX)
         return;
     /* The last ones freed go to the depot, for the workers that allocate more than they free. */
     pr_msg *chain = m, *last = m;
@@ -168,15 +168,6 @@ pr_msg *pr_msg_copy(pr_msg_pool *pool, const pr_msg *m)
     copy->class = class;
     copy->next = NULL;
     return copy;
-}
-
-uint8_t *pr_wire_put_string(uint8_t *at, const char *s, size_t len)
-{
-    uint32_t n = (uint32_t)len;
-    *at++ = PR_TAG_STRING;
-    memcpy(at, &n, 4);
-    memcpy(at + 4, s, len);
-    return at + 4 + len;
 }
 
 const char *pr_msg_first_string(const pr_msg *m, uint32_t *len)

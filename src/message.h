@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { PR_WIRE_VERSION = 1 };
 
@@ -96,12 +97,42 @@ static inline pr_msg *pr_msg_new_small(pr_msg_pool *pool, size_t size)
     return m;
 }
 /* Frees the envelope alone; a timer it refers to must have been released before. */
-void pr_msg_free(pr_msg_pool *pool, pr_msg *m);
+void pr_msg_give_back(pr_msg_pool *pool, pr_msg *m);
+enum { PR_MSG_POOL_MAX = 512 };
+static inline void pr_msg_free(pr_msg_pool *pool, pr_msg *m)
+{
+    if (pool && m->class == 0 && pool->count[0] + 1 < PR_MSG_POOL_MAX) {
+        m->next = pool->free[0];
+        pool->free[0] = m;
+        pool->count[0]++;
+        return;
+    }
+    pr_msg_give_back(pool, m);
+}
 pr_msg *pr_msg_copy(pr_msg_pool *pool, const pr_msg *m);
 
 /* Writing values into a payload of known size (the caller has computed it with the same helpers). */
 static inline size_t pr_wire_size_bytes(size_t len) { return 1 + 4 + len; }
-uint8_t *pr_wire_put_string(uint8_t *at, const char *s, size_t len);
+/* A copy in two overlapping pieces where that is enough: most strings are names of messages. */
+static inline uint8_t *pr_wire_put_string(uint8_t *at, const char *s, size_t len)
+{
+    uint32_t n = (uint32_t)len;
+    *at++ = PR_TAG_STRING;
+    memcpy(at, &n, 4);
+    at += 4;
+    if (len >= 4 && len <= 16) {
+        if (len >= 8) {
+            memcpy(at, s, 8);
+            memcpy(at + len - 8, s + len - 8, 8);
+        } else {
+            memcpy(at, s, 4);
+            memcpy(at + len - 4, s + len - 4, 4);
+        }
+    } else {
+        memcpy(at, s, len);
+    }
+    return at + len;
+}
 /* Reads the first value when it is a string: a pointer into the message, NULL otherwise. */
 const char *pr_msg_first_string(const pr_msg *m, uint32_t *len);
 

@@ -442,6 +442,7 @@ static pr_actor *watch(pr_worker *w, pr_worker *victim)
     atomic_fetch_add_explicit(&rt->watchers, 1, memory_order_seq_cst);
     atomic_fetch_sub_explicit(&rt->sleepers, 1, memory_order_seq_cst);
     bool notified = pr_parker_sleep(&w->parker, pr_now_ns() + WATCH_NS);
+    pr_worker_clock(w);
     atomic_fetch_sub_explicit(&rt->watchers, 1, memory_order_seq_cst);
     if (notified)
         w->looted = true;
@@ -498,7 +499,7 @@ static pr_actor *sleep_or_watch(pr_worker *w)
         atomic_fetch_sub_explicit(&rt->active, 1, memory_order_seq_cst);
     if (!notified && counted_out)
         atomic_fetch_add_explicit(&rt->active, 1, memory_order_seq_cst);
-    w->clock_in = 1;
+    pr_worker_clock(w);
     return NULL;
 }
 
@@ -534,10 +535,8 @@ static void step(pr_worker *w)
             return;
         a = sleep_or_watch(w);
         floating = true;
-        if (!a) {
-            pr_worker_clock(w);
+        if (!a)
             return;
-        }
     }
     if (w->looted) {
         w->looted = false;

@@ -395,16 +395,15 @@ static pr_msg *own_message(pr_worker *w)
     return m;
 }
 
-/* Runs or goes on: the function (at first) and `nargs` arguments lie on co's stack. */
-static pr_outcome run(pr_worker *w, pr_lua *x, pr_co *co, int nargs)
+/* Runs or goes on: the function (at first) and `nargs` arguments lie on co's stack. `own`: the message that the
+ * handler was given, NULL in start and stop. */
+static pr_outcome run(pr_worker *w, pr_lua *x, pr_co *co, int nargs, pr_msg *own)
 {
-    int base = 1;
     int status = lua_resume(co->L, nargs);
     if (status == 0) {
-        pr_msg *m = own_message(w);
         if (w->running->wait)   /* an ask in a coroutine of the script's own that was left behind */
             pr_actor_unwait(w, w->running);
-        if (m && m->ask && !reply_values(w, x, m, co, base)) {
+        if (own && own->ask && !reply_values(w, x, own, co, 1)) {
             give_coroutine(x, co);
             return failed_with_text(w, x);
         }
@@ -459,7 +458,7 @@ static pr_outcome start(pr_worker *w, pr_actor *a)
     }
     lua_rawgeti(co->L, 1, (int)b->start);
     lua_xmove(L, co->L, n);
-    return run(w, x, co, n);
+    return run(w, x, co, n, NULL);
 }
 
 static pr_outcome receive(pr_worker *w, pr_actor *a, pr_msg *m)
@@ -484,7 +483,7 @@ static pr_outcome receive(pr_worker *w, pr_actor *a, pr_msg *m)
         give_coroutine(x, co);
         return failed_with_text(w, x);
     }
-    return run(w, x, co, n + 1);
+    return run(w, x, co, n + 1, m);
 }
 
 static pr_outcome resume(pr_worker *w, pr_actor *a)
@@ -519,7 +518,7 @@ static pr_outcome resume(pr_worker *w, pr_actor *a)
     default:
         break;
     }
-    return run(w, x, co, n);
+    return run(w, x, co, n, own_message(w));
 }
 
 /* stop(self, reason): the reason is decoded under protection, then all is moved to the coroutine. */
@@ -561,7 +560,7 @@ static pr_outcome stop(pr_worker *w, pr_actor *a, const pr_msg *reason)
     if (!co)
         return no_memory(w);
     lua_xmove(L, co->L, 3);
-    return run(w, x, co, 2);
+    return run(w, x, co, 2, NULL);
 }
 
 static void abandon(pr_worker *w, pr_actor *a, void *suspended)
