@@ -45,6 +45,7 @@ typedef struct pr_loaded {
     uint32_t start, receive, stop, table;
     uint32_t names_mask;     /* size - 1 of `names`, open addressing */
     pr_named *names;
+    const pr_named *last;    /* found last: the next message often has the same name */
 } pr_loaded;
 
 typedef struct pr_lua {

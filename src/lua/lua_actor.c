@@ -196,16 +196,21 @@ static inline uint32_t place_of(uint64_t head, uint64_t tail, uint32_t len)
     return (uint32_t)(((head ^ tail * UINT64_C(0x9e3779b97f4a7c15)) + len) * UINT64_C(0xd6e8feb86659fd93) >> 32);
 }
 
-static uint32_t handler_named(const pr_loaded *b, const char *name, uint32_t len)
+static uint32_t handler_named(pr_loaded *b, const char *name, uint32_t len)
 {
     uint64_t head, tail;
+    const pr_named *last = b->last;
     ends_of(name, len, &head, &tail);
+    if (last && last->head == head && last->tail == tail && last->len == len && len <= 16)
+        return last->handler;
     for (uint32_t i = place_of(head, tail, len) & b->names_mask;; i = (i + 1) & b->names_mask) {
         const pr_named *n = &b->names[i];
         if (!n->name)
             return 0;
-        if (n->head == head && n->tail == tail && n->len == len && (len <= 16 || memcmp(n->name, name, len) == 0))
+        if (n->head == head && n->tail == tail && n->len == len && (len <= 16 || memcmp(n->name, name, len) == 0)) {
+            b->last = n;
             return n->handler;
+        }
     }
 }
 
@@ -239,6 +244,7 @@ static void set_loaded(lua_State *L, pr_lua *x, pr_loaded *b)
     int top = lua_gettop(L);
     b->start = b->receive = b->stop = b->table = 0;
     b->names = NULL;
+    b->last = NULL;
     if (lua_isfunction(L, top)) {
         b->receive = keep(L, x);
         return;
@@ -464,7 +470,7 @@ static pr_outcome start(pr_worker *w, pr_actor *a)
 static pr_outcome receive(pr_worker *w, pr_actor *a, pr_msg *m)
 {
     pr_lua *x = of(w);
-    const pr_loaded *b = loaded_of(x, a);
+    pr_loaded *b = loaded_of(x, a);
     uint32_t len, handler = 0, skip = 0;
     if (b->names) {
         const char *name = pr_msg_first_string(m, &len);
