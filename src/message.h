@@ -123,10 +123,10 @@ static inline uint8_t *pr_wire_put_string(uint8_t *at, const char *s, size_t len
     if (len >= 4 && len <= 16) {
         if (len >= 8) {
             memcpy(at, s, 8);
-            memcpy(at + len - 8, s + len - 8, 8);
+            memcpy(at + (len - 8), s + (len - 8), 8);
         } else {
             memcpy(at, s, 4);
-            memcpy(at + len - 4, s + len - 4, 4);
+            memcpy(at + (len - 4), s + (len - 4), 4);
         }
     } else {
         memcpy(at, s, len);

@@ -132,6 +132,8 @@ typedef struct pr_spawn {
  * PR_OK and *id; PR_EXISTS and the holder in *id; PR_STOPPING; PR_NOMEM. */
 pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id);
 
+/* --- naming.c */
+
 /* Any thread. PR_EXISTS and *holder, PR_DEAD, PR_NOMEM. */
 pr_status pr_name_register(pr_runtime *rt, const char *name, size_t len, uint64_t id, uint64_t *holder);
 /* The name of its behaviour; "dead" when there is no such actor. Any thread. */

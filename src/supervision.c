@@ -238,82 +238,6 @@ pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
     return PR_OK;
 }
 
-/* --- the message in hand */
-
-void pr_hand_finish(pr_worker *w, const char *kind, const char *text)
-{
-    while (w->hand) {
-        pr_msg *m = w->hand;
-        w->hand = m->next;
-        if (m->ask)
-            pr_reply_error(w->rt, w, m, kind, text);
-        pr_msg_free(&w->pool, m);
-    }
-}
-
-/* --- suspension */
-
-static void time_out(pr_worker *w, pr_alarm *alarm)
-{
-    pr_wait *wait = (pr_wait *)alarm;
-    wait->timed_out = true;
-    pr_actor_satisfy(w, wait->actor);
-}
-
-void pr_actor_satisfy(pr_worker *w, pr_actor *a)
-{
-    pr_wheel_cancel(&w->wheel, &a->wait->alarm.timer);
-    set_flags(a, PR_FLAG_RESUME);
-    pr_make_ready_pinned(w, a, false);
-}
-
-static void free_wait(pr_worker *w, pr_wait *wait)
-{
-    pr_wheel_cancel(&w->wheel, &wait->alarm.timer);
-    if (wait->reply)
-        pr_msg_free(&w->pool, wait->reply);
-    wait->next_free = w->free_waits;
-    w->free_waits = wait;
-}
-
-void pr_actor_unwait(pr_worker *w, pr_actor *a)
-{
-    free_wait(w, a->wait);
-    a->wait = NULL;
-    PR_SET(a->asking, 0);
-}
-
-pr_wait *pr_actor_wait(pr_worker *w, uint8_t kind, uint64_t until_ms)
-{
-    pr_wait *wait = w->free_waits;
-    if (wait)
-        w->free_waits = wait->next_free;
-    else if (!(wait = pr_alloc(sizeof *wait)))
-        return NULL;
-    memset(wait, 0, sizeof *wait);
-    if (w->running->wait)   /* left behind by a call that could not suspend after all */
-        pr_actor_unwait(w, w->running);
-    wait->alarm.fire = time_out;
-    wait->actor = w->running;
-    wait->kind = kind;
-    w->running->wait = wait;
-    if (until_ms != UINT64_MAX)
-        pr_wheel_add(&w->wheel, &wait->alarm.timer, until_ms);
-    return wait;
-}
-
-void pr_actor_abandon(pr_worker *w, pr_actor *a)
-{
-    pr_wait *wait = a->wait;
-    a->ops->abandon(w, a, wait->suspended);
-    w->hand = wait->hand;
-    pr_hand_finish(w, "dead", "the actor was ended while it handled this");
-    free_wait(w, wait);
-    a->wait = NULL;
-    PR_SET(a->asking, 0);
-    clear_flags(a, PR_FLAG_SUSPENDED | PR_FLAG_RESUME | PR_FLAG_RECEIVING | PR_FLAG_STARTING | PR_FLAG_IN_STOP);
-}
-
 /* --- the end of a life */
 
 static void rebirth(pr_worker *w, pr_actor *a);
@@ -631,7 +555,7 @@ void pr_actor_resume(pr_worker *w, pr_actor *a)
     w->resumed = wait;
     pr_outcome outcome = a->ops->resume(w, a);
     w->resumed = NULL;
-    free_wait(w, wait);
+    pr_wait_free(w, wait);
     finish_handler(w, a, outcome);
 }
 
@@ -707,51 +631,4 @@ static void deadline(pr_worker *w, pr_alarm *alarm)
     set_flags(a, PR_FLAG_KILL);
     begin_end(w, a);
     pr_make_ready_pinned(w, a, true);
-}
-
-size_t pr_actor_behaviour_name(pr_runtime *rt, uint64_t id, char *buf, size_t cap)
-{
-    int n = 0;
-    buf[0] = 0;
-    /* A behaviour is freed under this lock, after the id of its last actor is gone: while the id is found
-     * here, what stands in the record is not freed before we leave. */
-    pthread_mutex_lock(&rt->behaviours.lock);
-    pr_actor *a = pr_actor_find(&rt->actors, id);
-    pr_behaviour *b = a ? PR_GET(a->behaviour) : NULL;
-    if (b)
-        n = snprintf(buf, cap, "%s", b->own_name ? b->own_name : b->name);
-    else if (a)
-        n = snprintf(buf, cap, "%s", a->kind == PR_KIND_PORT ? "outside" : "native");
-    else
-        n = snprintf(buf, cap, "dead");
-    pthread_mutex_unlock(&rt->behaviours.lock);
-    return n < 0 ? 0 : (size_t)n < cap ? (size_t)n : cap - 1;
-}
-
-pr_status pr_name_register(pr_runtime *rt, const char *name, size_t len, uint64_t id, uint64_t *holder)
-{
-    pr_actor *a = pr_actor_find(&rt->actors, id);
-    if (!a)
-        return PR_DEAD;
-    int put = pr_registry_put(&rt->names, name, len, id, holder);
-    if (put != PR_REGISTRY_OK)
-        return put == PR_REGISTRY_EXISTS ? PR_EXISTS : PR_NOMEM;
-    /* Pairs with die(): either it sees `named`, or we see that the id is gone. */
-    atomic_store_explicit(&a->named, 1, memory_order_seq_cst);
-    if (atomic_load_explicit(&a->id, memory_order_seq_cst) != id) {
-        pr_registry_remove(&rt->names, name, len, id);
-        return PR_DEAD;
-    }
-    return PR_OK;
-}
-
-size_t pr_actor_describe(pr_runtime *rt, uint64_t id, char *buf, size_t cap)
-{
-    char name[64], registered[64];
-    pr_actor_behaviour_name(rt, id, name, sizeof name);
-    size_t len = pr_registry_name_of(&rt->names, id, registered, sizeof registered - 1);
-    registered[len < sizeof registered ? len : sizeof registered - 1] = 0;
-    int n = len ? snprintf(buf, cap, "actor \"%s\" (%s, %u.%u)", registered, name, pr_id_slot(id), pr_id_generation(id))
-                : snprintf(buf, cap, "actor %u.%u (%s)", pr_id_slot(id), pr_id_generation(id), name);
-    return n < 0 ? 0 : (size_t)n < cap ? (size_t)n : cap - 1;
 }

@@ -74,8 +74,12 @@ pr_extra *pr_actor_extra(pr_actor *a);                      /* NULL: no memory *
 
 /* Acts on STOP, KILL, or a reached DRAIN. Consumes `m`. */
 void pr_actor_told_to_stop(pr_worker *w, pr_actor *a, pr_msg *m);
+/* --- suspension.c */
+
 /* Suspends the handler in hand; ops then return PR_SUSPENDED. until_ms UINT64_MAX: no limit. NULL: no memory. */
 pr_wait *pr_actor_wait(pr_worker *w, uint8_t kind, uint64_t until_ms);
+/* Gives it back to the pool. */
+void pr_wait_free(pr_worker *w, pr_wait *wait);
 /* Takes that back: the handler does not suspend after all. */
 void pr_actor_unwait(pr_worker *w, pr_actor *a);
 /* Drops a suspended handler for good. */

@@ -1,0 +1,86 @@
+/* What a worker holds of a handler that is running or suspended: the message in hand, and the wait.
+ *
+ * A wait has one end: it is resumed (pr_actor_resume), taken back because the call did not suspend after all
+ * (pr_actor_unwait), or dropped with its handler (pr_actor_abandon). All on the actor's owner. */
+#include "worker.h"
+
+#include "alloc.h"
+
+#include <string.h>
+
+/* --- the message in hand */
+
+void pr_hand_finish(pr_worker *w, const char *kind, const char *text)
+{
+    while (w->hand) {
+        pr_msg *m = w->hand;
+        w->hand = m->next;
+        if (m->ask)
+            pr_reply_error(w->rt, w, m, kind, text);
+        pr_msg_free(&w->pool, m);
+    }
+}
+
+/* --- suspension */
+
+static void time_out(pr_worker *w, pr_alarm *alarm)
+{
+    pr_wait *wait = (pr_wait *)alarm;
+    wait->timed_out = true;
+    pr_actor_satisfy(w, wait->actor);
+}
+
+void pr_actor_satisfy(pr_worker *w, pr_actor *a)
+{
+    pr_wheel_cancel(&w->wheel, &a->wait->alarm.timer);
+    a->flags = (uint16_t)(a->flags | PR_FLAG_RESUME);
+    pr_make_ready_pinned(w, a, false);
+}
+
+void pr_wait_free(pr_worker *w, pr_wait *wait)
+{
+    pr_wheel_cancel(&w->wheel, &wait->alarm.timer);
+    if (wait->reply)
+        pr_msg_free(&w->pool, wait->reply);
+    wait->next_free = w->free_waits;
+    w->free_waits = wait;
+}
+
+void pr_actor_unwait(pr_worker *w, pr_actor *a)
+{
+    pr_wait_free(w, a->wait);
+    a->wait = NULL;
+    PR_SET(a->asking, 0);
+}
+
+pr_wait *pr_actor_wait(pr_worker *w, uint8_t kind, uint64_t until_ms)
+{
+    pr_wait *wait = w->free_waits;
+    if (wait)
+        w->free_waits = wait->next_free;
+    else if (!(wait = pr_alloc(sizeof *wait)))
+        return NULL;
+    memset(wait, 0, sizeof *wait);
+    if (w->running->wait)   /* left behind by a call that could not suspend after all */
+        pr_actor_unwait(w, w->running);
+    wait->alarm.fire = time_out;
+    wait->actor = w->running;
+    wait->kind = kind;
+    w->running->wait = wait;
+    if (until_ms != UINT64_MAX)
+        pr_wheel_add(&w->wheel, &wait->alarm.timer, until_ms);
+    return wait;
+}
+
+void pr_actor_abandon(pr_worker *w, pr_actor *a)
+{
+    pr_wait *wait = a->wait;
+    a->ops->abandon(w, a, wait->suspended);
+    w->hand = wait->hand;
+    pr_hand_finish(w, "dead", "the actor was ended while it handled this");
+    pr_wait_free(w, wait);
+    a->wait = NULL;
+    PR_SET(a->asking, 0);
+    a->flags = (uint16_t)(a->flags & ~(PR_FLAG_SUSPENDED | PR_FLAG_RESUME | PR_FLAG_RECEIVING | PR_FLAG_STARTING |
+                                    PR_FLAG_IN_STOP));
+}
