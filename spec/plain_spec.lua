@@ -178,8 +178,8 @@ describe("a plain program", function()
 
   it("works from an installed tree", function()
     local prefix = script.path "prefix"
-    local made = script.command(("env -u MAKEFLAGS -u MAKELEVEL make install BUILD=%s PREFIX=%s"):format(
-      script.quote(script.build), script.quote(prefix)), 120)
+    local made = script.command(("env -u MAKEFLAGS -u MAKELEVEL make install SANITIZE=%s BUILD=%s PREFIX=%s"):format(
+      os.getenv "PIERROT_SANITIZER" or "", script.quote(script.build), script.quote(prefix)), 120)
     assert.equal(0, made.status, made.err)
     local path = script.write("installed.lua", [[
       local pierrot = require "pierrot"

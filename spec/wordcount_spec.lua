@@ -3,6 +3,7 @@
 
 local pierrot_bin = os.getenv("PIERROT_BIN") or "build/pierrot"
 local licences = "/usr/share/common-licenses"
+local sanitized = os.getenv "PIERROT_SANITIZER" ~= nil   -- then everything is slow: less of it
 
 local function quote(word)
   return "'" .. word:gsub("'", "'\\''") .. "'"
@@ -132,18 +133,19 @@ describe("examples/wordcount.lua", function()
   end)
 
   it("takes random bytes, a few megabytes of them", function()
-    sh("head -c 3000000 /dev/urandom >" .. quote(path_of("random")))
+    sh(("head -c %d /dev/urandom >%s"):format(sanitized and 300000 or 3000000, quote(path_of("random"))))
     assert_counts(quote(path_of("random")))
   end)
 
   it("takes a huge line and a huge word", function()
-    assert_counts(file_of("line", ("word and word; "):rep(400000)))
-    assert_counts(file_of("word", "short ", ("LongWord"):rep(300000), " short"))
+    local n = sanitized and 30000 or 300000
+    assert_counts(file_of("line", ("word and word; "):rep(n)))
+    assert_counts(file_of("word", "short ", ("LongWord"):rep(n), " short"))
   end)
 
   it("sees a word whole wherever it lies in what is read at once", function()
     local block = size_in_source("BLOCK_BYTES")
-    for _, offset in ipairs { -6, -3, -1, 0, 1 } do
+    for _, offset in ipairs(sanitized and { -3, 0 } or { -6, -3, -1, 0, 1 }) do
       assert_counts(file_of("block", ("."):rep(block + offset), "straddle", ("\n"):rep(block), "End"))
     end
   end)
@@ -151,7 +153,7 @@ describe("examples/wordcount.lua", function()
   it("sees a word whole wherever it lies in the split of a big file", function()
     local split = size_in_source("SPLIT_BYTES")
     local line = (("."):rep(63) .. "\n"):rep(split / 64)   -- few words: coreutils' sort is slow
-    for _, offset in ipairs { -4, -1, 0, 1, 4 } do
+    for _, offset in ipairs(sanitized and { -1 } or { -4, -1, 0, 1, 4 }) do
       -- the two cuts: one in a word, with a newline beside it; one in a word longer than a block
       assert_counts(file_of("split",
         line:sub(1, split + offset - 4), "\nstraddle\nnext\n", line:sub(1, split - 300000),
@@ -163,7 +165,7 @@ describe("examples/wordcount.lua", function()
   it("gives a word that spans whole splits to one reader", function()
     local long_word = ("b"):rep(2.5 * size_in_source("SPLIT_BYTES"))
     assert_counts(file_of("spans", "a ", long_word, " c\n"))
-    assert_counts(file_of("spans", "a ", long_word))
+    if not sanitized then assert_counts(file_of("spans", "a ", long_word)) end
     os.remove(path_of("spans"))
   end)
 

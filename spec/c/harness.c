@@ -1,29 +1,36 @@
 /* See harness.h. */
 #include "harness.h"
 
-enum { STALL_S = 10 };
-
 const shape shapes[SHAPES] = {{2, 1}, {2, 32}, {4, 1}, {4, 32}, {8, 1}, {8, 32}};
 
 static _Atomic uint64_t steps, errors;
 static _Atomic(pr_runtime *) watched;
 static pthread_once_t watchdog_once = PTHREAD_ONCE_INIT;
 
+static bool under_sanitizer(void)
+{
+    const char *sanitizer = getenv("PIERROT_SANITIZER");
+    return sanitizer && *sanitizer;
+}
+
 uint64_t times(uint64_t plain, uint64_t sanitized)
 {
-    const char *hammer = getenv("PIERROT_HAMMER"), *sanitizer = getenv("PIERROT_SANITIZER");
-    uint64_t n = sanitizer && *sanitizer ? sanitized : plain;
+    const char *hammer = getenv("PIERROT_HAMMER");
+    uint64_t n = under_sanitizer() ? sanitized : plain;
     return n * (hammer && atoi(hammer) > 0 ? (uint64_t)atoi(hammer) : 1);
 }
 
 /* --- the watchdog */
 
-/* Reads plain memory of the workers: this is the last thing the process does. */
-static void dump(pr_runtime *rt)
+enum { STALL_S = 10, STALL_SANITIZED_S = 40 };
+
+/* Reads plain memory of the workers: this is the last thing the process does. ThreadSanitizer would end it in the
+ * middle. */
+__attribute__((no_sanitize("thread"))) static void dump(pr_runtime *rt, int still)
 {
     static const char *const parker[] = {"awake", "parked", "notified"};
     fprintf(stderr, "no progress for %d s\nactive %u sleepers %u watchers %u stopping %d exit %d global %u root children %u\n",
-            STALL_S, rt->active, rt->sleepers, rt->watchers, rt->stopping, rt->exit, rt->global.count, rt->root_children);
+            still, rt->active, rt->sleepers, rt->watchers, rt->stopping, rt->exit, rt->global.count, rt->root_children);
     for (uint32_t i = 0; i < rt->worker_count; i++) {
         pr_worker *w = &rt->workers[i];
         fprintf(stderr, "worker %u: %s, ring %u, pinned ready: %s, inbox %s, control %s, ended %s, timers %zu, turns %llu, current %llx\n",
@@ -58,8 +65,8 @@ static void *watchdog(void *unused)
             still = 0;
         seen = now;
         last = rt;
-        if (still >= STALL_S) {
-            dump(rt);
+        if (still >= (under_sanitizer() ? STALL_SANITIZED_S : STALL_S)) {
+            dump(rt, still);
             abort();
         }
     }

@@ -39,7 +39,7 @@ pr_runtime *runtime_up_spinning(shape s, uint32_t spin);
 /* Stops (when that has not been done), joins, frees. A runtime that does not end by itself is an error. */
 void runtime_down(pr_runtime *rt, pr_counters *sum);
 
-/* The watchdog: from here on `progress` must be called at least every ten seconds. NULL ends it. */
+/* The watchdog: from here on `progress` must be called at least every ten seconds (forty under a sanitizer). NULL ends it. */
 void watch_over(pr_runtime *rt);
 void progress(void);
 /* Sleeps until the counter has reached n; each change is progress. */

@@ -205,7 +205,7 @@ static const pr_ops host_ops = {done_start, host_receive, done_resume, done_stop
 static void idle_workers_take_what_lies_behind_long_handlers(void **state)
 {
     (void)state;
-    for (uint64_t round = 0; round < times(60, 15); round++)
+    for (uint64_t round = 0; round < times(60, 8); round++)
         for (uint8_t n = 2; n <= 8; n = (uint8_t)(n + 1)) {
             pr_runtime *rt = runtime_up((shape){n, 32});
             uint64_t id;
