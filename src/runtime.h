@@ -36,8 +36,8 @@ typedef struct pr_config {
     uint32_t first_generation;   /* ids start here: above those of an earlier runtime in this process */
     void *context;               /* for the callbacks below */
     /* On each worker's thread: opens its language state into w->state; 0 on success, else an error text in
-     * `error`. close_worker undoes it. idle_worker runs before parking (collect garbage); returns whether
-     * it has more to do. All may be NULL. */
+     * `error`. close_worker undoes it. idle_worker runs before parking, and before a turn when it has set
+     * w->chores (collect garbage, run finalizers); returns whether it has more to do. All may be NULL. */
     int (*open_worker)(pr_worker *w, char *error, size_t cap);
     void (*close_worker)(pr_worker *w);
     bool (*idle_worker)(pr_worker *w);

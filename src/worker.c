@@ -521,6 +521,10 @@ static void pass_on(pr_worker *w)
 static void step(pr_worker *w)
 {
     take_inboxes(w);
+    if (w->chores) {
+        w->chores = false;
+        w->rt->config.idle_worker(w);
+    }
     if (w->wheel.count > 0) {
         if (--w->clock_in == 0)
             pr_worker_clock(w);

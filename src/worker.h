@@ -43,6 +43,7 @@ struct pr_worker {
     void *state;                              /* the language's */
     pthread_t thread;
     bool has_thread;
+    bool chores;                              /* idle_worker is wanted before the next turn */
     bool looted;                              /* took from a surplus: see pass_on */
 };
 

@@ -103,19 +103,42 @@ return function(core, transport)
     end
   end
 
-  -- A finalizer runs whenever the collector gets to it, in whichever actor's turn that is, or in none's. Its errors
-  -- are nobody's: they go to the log.
+  -- The collector calls finalizers at any allocation: in whichever actor's turn, in the middle of an encoding, inside
+  -- compiled code. Here it only notes them; the worker runs them between turns, where they do no harm, and their
+  -- errors go to the log.
+  local noted, count, closing = {}, 0, false
+
+  local function finalize(finalizer, object)
+    local ok, message = pcall(finalizer, object)
+    if not ok and core.log_on(2) then
+      core.log(2, "an error in a finalizer (__gc): " .. tostring(message))
+    end
+  end
+
   local function guarded(finalizer)
     if type(finalizer) ~= "function" then
       return finalizer
     end
-    return function(...)
-      local ok, message = pcall(finalizer, ...)
-      if not ok and core.log_on(2) then
-        core.log(2, "an error in a finalizer (__gc): " .. tostring(message))
+    return function(object)
+      if closing then
+        return finalize(finalizer, object)
       end
+      noted[count + 1], noted[count + 2] = finalizer, object
+      count = count + 2
+      core.chores()
     end
   end
+
+  core.hook("finalize", function(last)
+    closing = last
+    while count > 0 do
+      local now, n = noted, count
+      noted, count = {}, 0
+      for i = 1, n, 2 do
+        finalize(now[i], now[i + 1])
+      end
+    end
+  end)
 
   local real_newproxy = newproxy
   function newproxy(with_metatable)

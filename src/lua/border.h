@@ -62,7 +62,7 @@ typedef struct pr_lua {
     void **source_cell;      /* the pointer inside the cdata `source` */
 
     /* the Lua half's functions that C calls */
-    int load, explain, failure, reason;
+    int load, explain, failure, reason, finalize;
 
     /* inside */
     pr_co *co;               /* free coroutines */
@@ -78,6 +78,7 @@ typedef struct pr_lua {
     uint32_t released;       /* selves dropped so far */
     size_t collected_bytes;  /* in use after the last full collection while idle */
     bool collecting;         /* such a collection is under way */
+    bool finalizers;         /* the collector has noted some */
     struct pr_output *output;
 } pr_lua;
 

@@ -207,12 +207,21 @@ static int l_block(lua_State *L)
     return 0;
 }
 
+/* chores(): the worker is to look after this state before its next turn. */
+static int l_chores(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    x->finalizers = true;
+    x->w->chores = true;
+    return 0;
+}
+
 void pr_lua_open_inside(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg functions[] = {
         {"ask", l_ask}, {"ask_within", l_ask_within}, {"sleep", l_sleep}, {"yield", l_yield}, 
         {"await", l_await}, {"self", l_self}, {"parent", l_parent}, {"stop_self", l_stop_self}, {"yieldable", l_yieldable},
-        {"block", l_block},
+        {"block", l_block}, {"chores", l_chores},
         {"become_script", pr_lua_become_script}, {NULL, NULL}};
     pr_lua_add(L, x, functions);
 }

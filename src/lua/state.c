@@ -59,7 +59,8 @@ static int l_hook(lua_State *L)
     pr_lua *x = pr_lua_of(L);
     const char *name = luaL_checkstring(L, 1);
     struct { const char *name; int *ref; } hooks[] = {
-        {"load", &x->load}, {"explain", &x->explain}, {"failure", &x->failure}, {"reason", &x->reason}};
+        {"load", &x->load}, {"explain", &x->explain}, {"failure", &x->failure}, {"reason", &x->reason},
+        {"finalize", &x->finalize}};
     lua_settop(L, 2);
     for (size_t i = 0; i < sizeof hooks / sizeof *hooks; i++)
         if (strcmp(name, hooks[i].name) == 0) {
@@ -186,9 +187,21 @@ int pr_lua_open_worker(pr_worker *w, char *error, size_t cap)
     return 0;
 }
 
+/* Runs what the collector has noted; see inside.lua. last: the state is about to close. */
+static void run_finalizers(pr_lua *x, bool last)
+{
+    lua_State *L = x->L;
+    x->finalizers = false;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->finalize);
+    lua_pushboolean(L, last);
+    if (lua_pcall(L, 1, 0, 0) != 0)
+        lua_pop(L, 1);   /* no memory: what was noted is lost, as it would be in plain Lua */
+}
+
 void pr_lua_close_worker(pr_worker *w)
 {
     pr_lua *x = w->state;
+    run_finalizers(x, true);
     lua_close(x->L);   /* finalizers may still call and write */
     pr_lua_close_output(x);
     pr_lua_close_actors(x);
@@ -212,6 +225,8 @@ bool pr_lua_collect(pr_lua *x, int kb)
 bool pr_lua_idle_worker(pr_worker *w)
 {
     pr_lua *x = w->state;
+    if (x->finalizers)
+        run_finalizers(x, false);
     size_t bytes = (size_t)lua_gc(x->L, LUA_GCCOUNT, 0) * 1024;
     PR_SET(w->lua_bytes, bytes);
     if (!x->collecting) {
