@@ -41,7 +41,9 @@ static void write_stderr(void *context, enum pr_log_level level, const char *tex
         len = sizeof small - n - 1;
     }
     memcpy(line, head, n);
-    memcpy(line + n, text, len);
+    /* Control characters of a script's text do not reach the terminal; lines and tabs (tracebacks) do. */
+    for (size_t i = 0; i < len; i++)
+        line[n + i] = ((unsigned char)text[i] < ' ' && text[i] != '\n' && text[i] != '\t') || text[i] == 127 ? '?' : text[i];
     line[n + len] = '\n';
     for (size_t at = 0, total = n + len + 1; at < total;) {
         ssize_t wrote = write(STDERR_FILENO, line + at, total - at);

@@ -402,7 +402,7 @@ static void log_failure(pr_worker *w, pr_actor *a, const char *during)
         return;
     char who[256], what[96] = "";
     uint32_t len = 0, kind_len = 0, text_len = 0, trace_len = 0;
-    const char *first = w->hand ? pr_msg_first_string(w->hand, &len) : NULL;
+    const char *first = w->hand && !(a->flags & PR_FLAG_STARTING) ? pr_msg_first_string(w->hand, &len) : NULL;
     pr_actor_describe(w->rt, id_of(a), who, sizeof who);
     if (first)
         snprintf(what, sizeof what, " for \"%.*s\"", (int)(len < 60 ? len : 60), first);

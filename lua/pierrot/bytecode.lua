@@ -44,8 +44,17 @@ local MEANING = {
 local function relevant_opcodes()
   if relevant then return relevant end
   local ok, vmdef = pcall(require, "jit.vmdef")
+  if not ok then   -- a package.path without LuaJIT's own directory, as `luarocks path` sets it
+    for _, prefix in ipairs { "/usr/share/", "/usr/local/share/" } do
+      local chunk = loadfile(prefix .. jit.version:lower():gsub(" ", "-", 1) .. "/jit/vmdef.lua")
+      if chunk then
+        ok, vmdef = pcall(chunk)
+        break
+      end
+    end
+  end
   if not ok then
-    return nil, "cannot inspect the code: LuaJIT's module jit.vmdef is not installed"
+    return nil, "cannot inspect the code: LuaJIT's module jit.vmdef is not found; put LuaJIT's own directory on package.path (LUA_PATH should end in ;;)"
   end
   local names, found, count = vmdef.bcnames, {}, 0
   for opcode = 0, #names / 6 - 1 do

@@ -10,20 +10,20 @@ local function complain(fmt, ...)
   io.stderr:write("pierrot: ", fmt:format(...), "\n")
 end
 
-local function whole_number(least)
+local function whole_number(most)
   return function(text)
     local n = tonumber(text)
-    if n and n % 1 == 0 and n >= least and n <= 1e9 then
+    if n and n % 1 == 0 and n >= 1 and n <= most then
       return n
     end
-    return nil, ("'%s' is not a whole number of %d or more"):format(text, least)
+    return nil, ("'%s' is not a whole number from 1 to %d"):format(text, most)
   end
 end
 
 local function runtime_options(command)
-  command:option("--workers", "worker threads (default: one a core, at least 2)"):convert(whole_number(1))
+  command:option("--workers", "worker threads, 1 to 1024 (default: one a core, at least 2)"):convert(whole_number(1024))
   command:option("--throughput", "messages an actor handles before the next one's turn"):default("32")
-    :convert(whole_number(1))
+    :convert(whole_number(1e9))
   command:option("--log", "lowest level that is logged"):choices(levels):default("info")
 end
 
@@ -37,7 +37,7 @@ local function make_parser()
   bench:argument("names", "which; default: all"):args("*"):argname("NAME")
   bench:flag("--peers", "beside it, the same work in Erlang, where that is installed")
   bench:option("--json", "write the figures to a file"):argname("FILE")
-  bench:option("--runs", "how often each"):default("5"):convert(whole_number(1))
+  bench:option("--runs", "how often each"):default("5"):convert(whole_number(1e9))
   bench:option("--dir", "where the benchmarks are"):argname("DIR")
   runtime_options(bench)
   parser:command("version", "print the version")
@@ -91,6 +91,9 @@ return function(catch_signals, _, ...)
   end
   local parser = make_parser()
   local argv = { ... }
+  if argv[1] == "--version" then
+    argv[1] = "version"
+  end
   -- What comes after the script is the script's own, options too.
   if argv[1] == "run" then
     local at = 2

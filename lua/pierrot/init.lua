@@ -63,7 +63,7 @@ function pierrot.stop(...)
     return answer(core.stop_wrapped(...))
   end
   if not inside then
-    misuse(2, "stop: a ref or a registered name expected")
+    misuse(2, "stop: a ref or a registered name expected; without one it ends an actor from inside only")
   end
   local ok = core.stop_self(first)
   return ok
@@ -167,7 +167,9 @@ local function carry(behaviour)
   elseif type(behaviour) == "function" and debug.getinfo(behaviour, "S").what == "C" then
     return nil, "a C function cannot be a behaviour: wrap it in a Lua function"
   end
-  if type(behaviour) == "string" then
+  if behaviour == "" then
+    return nil, "a module's name is not empty"
+  elseif type(behaviour) == "string" then
     local handle = modules[behaviour]
     if not handle then
       handle = core.intern(transport.module(behaviour), behaviour)
@@ -199,7 +201,7 @@ local function check_options(options)
   end
   local name, restart, worker = options.name, options.restart, options.worker
   if name ~= nil and (type(name) ~= "string" or #name < 1 or #name > 255) then
-    misuse(3, "spawn: name: a string of 1 to 255 bytes expected, got %s", type(name))
+    misuse(3, "spawn: name: a string of 1 to 255 bytes expected, got %s", type(name) == "string" and #name .. " bytes" or type(name))
   end
   if restart ~= nil and not restarts[restart] then
     misuse(3, 'spawn: restart: "transient", "permanent" or "temporary" expected, got %s', tostring(restart))

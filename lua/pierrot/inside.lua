@@ -53,7 +53,7 @@ return function(core, transport)
 
   -- A call that waits yields a mark up to the worker. In a coroutine that the script made itself, that yield
   -- arrives at its resume, which passes it on and later brings back what was waited for.
-  local resume, yield, create = coroutine.resume, coroutine.yield, coroutine.create
+  local resume, yield, create, running = coroutine.resume, coroutine.yield, coroutine.create, coroutine.running
   local mark = core.sentinel
 
   local function passed(co, ok, first, ...)
@@ -93,11 +93,30 @@ return function(core, transport)
     error((...), 0)
   end
 
+  -- The script's own coroutines; a handler's is none of them, and yields by waiting calls alone.
+  local own = setmetatable({}, { __mode = "k" })
+
+  function coroutine.create(fn)
+    if type(fn) ~= "function" then
+      error(("bad argument #1 to 'create' (function expected, got %s)"):format(type(fn)), 2)
+    end
+    local co = create(fn)
+    own[co] = true
+    return co
+  end
+
+  function coroutine.yield(...)
+    if not own[running()] then
+      error("attempt to yield from outside a coroutine (pierrot.yield() lets other actors run)", 2)
+    end
+    return yield(...)
+  end
+
   function coroutine.wrap(fn)
     if type(fn) ~= "function" then
       error(("bad argument #1 to 'wrap' (function expected, got %s)"):format(type(fn)), 2)
     end
-    local co = create(fn)
+    local co = coroutine.create(fn)
     return function(...)
       return unwrapped(resume_through(co, ...))
     end
@@ -171,9 +190,12 @@ return function(core, transport)
   local loading = 0
   local real_require = require
 
-  local function loaded(ok, ...)
+  local function loaded(name, known, ok, ...)
     loading = loading - 1
     if not ok then
+      if known == nil then
+        package.loaded[name] = nil   -- not LuaJIT's mark of a load under way, which would hide the error the next time
+      end
       error((...), 3)
     end
     return ...
@@ -181,7 +203,14 @@ return function(core, transport)
 
   function require(name)
     loading = loading + 1
-    return loaded(pcall(real_require, name))
+    return loaded(name, type(name) == "string" and package.loaded[name], pcall(real_require, name))
+  end
+
+  -- The end of the process takes along what this worker's actors have begun to write.
+  local exit = os.exit
+  function os.exit(...)
+    core.flush_all()
+    return exit(...)
   end
 
   setmetatable(_G, {

@@ -23,7 +23,8 @@ local buffer = require "string.buffer"
 local unpack = {}
 
 local type, rawget, rawset = type, rawget, rawset
-local setfenv, require, load, pcall, error = setfenv, require, load, pcall, error
+-- `require` is looked up when it is called: a worker replaces it after this is loaded.
+local setfenv, load, pcall, error = setfenv, load, pcall, error
 local setupvalue, upvaluejoin = debug.setupvalue, debug.upvaluejoin
 local setmetatable = debug.setmetatable
 

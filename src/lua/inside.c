@@ -44,9 +44,11 @@ static pr_wait *wait_or_raise(lua_State *L, pr_lua *x, uint8_t kind, uint64_t ms
 
 /* Whether whoever is asked waits, directly or through others, for `self`. seq_cst: two actors that ask each
  * other at the same time write their edge first and then look; one of them at least sees the cycle. */
+enum { MOST_HOPS = 4096 };   /* a chain may run into a cycle that does not hold `self` */
+
 static bool deadlocks(pr_runtime *rt, uint64_t self, uint64_t target)
 {
-    for (int hops = 0; hops < 64; hops++) {
+    for (int hops = 0; hops < MOST_HOPS; hops++) {
         if (target == self)
             return true;
         pr_actor *a = pr_actor_find(&rt->actors, target);

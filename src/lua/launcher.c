@@ -2,6 +2,7 @@
  * here is what a library must not do: signals and the end of the process. */
 #include "border.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +51,7 @@ static int l_catch_signals(lua_State *L)
     memset(&action, 0, sizeof action);
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART;
-    if (pipe(signal_pipe) != 0 || pthread_create(&thread, NULL, watch_signals, x->rt) != 0)
+    if (pipe2(signal_pipe, O_CLOEXEC) != 0 || pthread_create(&thread, NULL, watch_signals, x->rt) != 0)
         return luaL_error(L, "cannot watch for signals");
     pthread_detach(thread);
     sigaction(SIGINT, &action, NULL);
@@ -77,8 +78,20 @@ static int open_all(lua_State *L)
     return 0;
 }
 
+/* A standard stream that was closed by whoever started us is nobody's file: otherwise the next one that is opened would
+ * get its number, and what is printed. */
+static void hold_standard_streams(void)
+{
+    int fd;
+    while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO)
+        ;
+    if (fd > STDERR_FILENO)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    hold_standard_streams();
     lua_State *L = luaL_newstate();
     if (!L || lua_cpcall(L, open_all, NULL) != 0) {
         fprintf(stderr, "pierrot: %s\n", L && lua_isstring(L, -1) ? lua_tostring(L, -1) : "not enough memory");

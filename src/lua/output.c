@@ -167,6 +167,15 @@ static int l_flush(lua_State *L)
     return result(L, status);
 }
 
+/* flush_all(): what all actors of this worker have begun */
+static int l_flush_all(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    while (x->output->pieces)
+        flush_piece(&x->output->pieces);
+    return 0;
+}
+
 void pr_lua_output_ended(pr_lua *x, uint64_t actor)
 {
     if (x->output && x->output->pieces)
@@ -175,7 +184,7 @@ void pr_lua_output_ended(pr_lua *x, uint64_t actor)
 
 bool pr_lua_open_output(lua_State *L, pr_lua *x)
 {
-    static const luaL_Reg functions[] = {{"print", l_print}, {"write", l_write}, {"flush", l_flush}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"print", l_print}, {"write", l_write}, {"flush", l_flush}, {"flush_all", l_flush_all}, {NULL, NULL}};
     x->output = pr_zalloc(sizeof *x->output);
     pr_lua_add(L, x, functions);
     return x->output != NULL;

@@ -88,6 +88,8 @@ void pr_lua_open_refs(lua_State *L, pr_lua *x)
     lua_setfield(L, -2, "valid");
     lua_pushliteral(L, "pierrot.ref");
     lua_setfield(L, -2, "__name");
+    lua_pushboolean(L, 0);   /* getmetatable shows none, as before: it is shared by all actors of the worker */
+    lua_setfield(L, -2, "__metatable");
     /* The metatable is the type's: any light userdata sets it. */
     lua_pushlightuserdata(L, NULL);
     lua_insert(L, -2);
