@@ -54,7 +54,8 @@ local function relevant_opcodes()
     end
   end
   if not ok then
-    return nil, "cannot inspect the code: LuaJIT's module jit.vmdef is not found; put LuaJIT's own directory on package.path (LUA_PATH should end in ;;)"
+    return nil, "cannot inspect the code: LuaJIT's module jit.vmdef is not found; " ..
+      "put LuaJIT's own directory on package.path (LUA_PATH should end in ;;)"
   end
   local names, found, count = vmdef.bcnames, {}, 0
   for opcode = 0, #names / 6 - 1 do
