@@ -180,10 +180,10 @@ void pr_asker_waits_for(pr_runtime *rt, uint64_t asker, uint64_t old, uint64_t w
 void pr_reply(pr_runtime *rt, pr_worker *w, pr_msg *m)
 {
     pr_asker_waits_for(rt, m->target, m->sender, 0);
-    if (route(rt, w, m, false) == PR_OK) {
-        PR_COUNT(rt, w, replies, 1);
+    PR_COUNT(rt, w, replies, 1);   /* before it is out: who has it finds it counted */
+    if (route(rt, w, m, false) == PR_OK)
         return;
-    }
+    PR_COUNT(rt, w, replies, (uint64_t)-1);
     PR_COUNT(rt, w, late_replies, 1);
     pr_msg_free(w ? &w->pool : NULL, m);
 }

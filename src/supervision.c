@@ -527,14 +527,17 @@ void pr_actor_handle(pr_worker *w, pr_actor *a, pr_msg *m)
     }
     m->next = NULL;
     w->hand = m;
+    /* Counted before the reply is out: who has it finds it counted. */
+    PR_BUMP(a->handled, 1);
+    PR_BUMP(w->counters.handled, 1);
     pr_outcome outcome = a->ops->receive(w, a, m);
     if (outcome == PR_UNHANDLED) {
+        PR_BUMP(a->handled, (uint64_t)-1);
+        PR_BUMP(w->counters.handled, (uint64_t)-1);
         w->hand = NULL;
         pr_dead_letter(w->rt, w, m, PR_DEAD_UNHANDLED);
         return;
     }
-    PR_BUMP(a->handled, 1);
-    PR_BUMP(w->counters.handled, 1);
     if (outcome == PR_DONE && !m->next && w->hand == m && !(a->flags & PR_FLAG_STOP)) {
         w->hand = NULL;   /* the common case */
         if (m->ask)
