@@ -201,7 +201,8 @@ local function check_options(options)
   end
   local name, restart, worker = options.name, options.restart, options.worker
   if name ~= nil and (type(name) ~= "string" or #name < 1 or #name > 255) then
-    misuse(3, "spawn: name: a string of 1 to 255 bytes expected, got %s", type(name) == "string" and #name .. " bytes" or type(name))
+    misuse(3, "spawn: name: a string of 1 to 255 bytes expected, got %s",
+           type(name) == "string" and #name .. " bytes" or type(name))
   end
   if restart ~= nil and not restarts[restart] then
     misuse(3, 'spawn: restart: "transient", "permanent" or "temporary" expected, got %s', tostring(restart))
