@@ -37,7 +37,8 @@ static pr_outcome target_receive(pr_worker *w, pr_actor *a, pr_msg *m)
               a->flags & PR_FLAG_FLOATS ? "floating" : "pinned", l.seq, t->last[l.sender]);
         t->last[l.sender] = l.seq;
     }
-    atomic_fetch_add_explicit(&field.received, 1, memory_order_relaxed);
+    /* release: the main thread clears the targets when all have come */
+    atomic_fetch_add_explicit(&field.received, 1, memory_order_release);
     return PR_DONE;
 }
 static const pr_ops target_ops = {done_start, target_receive, done_resume, done_stop, done_abandon, done_release, NULL};
