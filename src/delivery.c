@@ -128,7 +128,8 @@ static pr_status route(pr_runtime *rt, pr_worker *w, pr_msg *m, bool control)
         }
         if (!pr_stack_push(control ? &owner->control : &owner->inbox, m))
             return PR_STOPPING;   /* the worker has left */
-        pr_worker_wake(owner);
+        if (pr_worker_wake(owner) && w)
+            w->woke = true;
         return PR_OK;
     }
 }

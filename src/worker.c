@@ -59,16 +59,19 @@ static void tell_quiet(pr_runtime *rt)
     pthread_mutex_unlock(&rt->end_lock);
 }
 
-void pr_worker_wake(pr_worker *w)
+bool pr_worker_wake(pr_worker *w)
 {
     if (atomic_load_explicit(&w->parker.state, memory_order_seq_cst) != PR_PARKER_PARKED)
-        return;
+        return false;
     /* Before the claim: the woken one takes it back at once when it was awake already. */
     atomic_fetch_add_explicit(&w->rt->active, 1, memory_order_seq_cst);
-    if (pr_parker_claim(&w->parker))
+    if (pr_parker_claim(&w->parker)) {
         pr_parker_notify(&w->parker);
-    else if (atomic_fetch_sub_explicit(&w->rt->active, 1, memory_order_seq_cst) == 1)
+        return true;
+    }
+    if (atomic_fetch_sub_explicit(&w->rt->active, 1, memory_order_seq_cst) == 1)
         tell_quiet(w->rt);
+    return false;
 }
 
 /* --- becoming ready */
@@ -464,8 +467,12 @@ static pr_actor *sleep_or_watch(pr_worker *w)
 {
     pr_runtime *rt = w->rt;
     pr_worker *victim = NULL;
-    /* Somebody who is answered at once is answered in less time than it takes to fall asleep and be woken. */
-    for (uint32_t i = 0; i < w->spin; i++) {
+    /* Somebody who is answered at once is answered in less time than it takes to fall asleep and be woken. Who has just
+     * woken another worker gives it the time to get up: otherwise two that talk to each other would go on sleeping
+     * and waking each other, each gone when the other one comes. */
+    uint32_t looks = w->woke ? 4 * rt->config.spin : w->spin;
+    w->woke = false;
+    for (uint32_t i = 0; i < looks; i++) {
         if (!pr_stack_empty(&w->inbox) || !pr_stack_empty(&w->control))
             return NULL;
         relax();

@@ -40,6 +40,7 @@ struct pr_worker {
     uint32_t next_ask;
     uint32_t steal_from;
     uint32_t spin;                            /* looks before parking, as it has paid lately */
+    bool woke;                                /* it has woken another worker since it last looked for long */
     void *state;                              /* the language's */
     pthread_t thread;
     bool has_thread;
@@ -52,7 +53,7 @@ int pr_worker_init(pr_worker *w, pr_runtime *rt, uint32_t index);
 void pr_worker_destroy(pr_worker *w);
 
 /* Makes sure that `w` looks at its queues. Any thread, after its work is visible there. */
-void pr_worker_wake(pr_worker *w);
+bool pr_worker_wake(pr_worker *w);   /* true: it slept */
 /* Puts a floating actor that has just become SCHEDULED in line. Any thread. */
 void pr_make_ready(pr_runtime *rt, pr_worker *w, pr_actor *a);
 /* Puts a pinned actor of this worker in line, if it is not running; in front for control. */
