@@ -238,6 +238,8 @@ void pr_runtime_counters(pr_runtime *rt, pr_counters *sum)
 {
     memset(sum, 0, sizeof *sum);
     add(sum, &rt->outside);
-    for (uint32_t i = 0; i < rt->worker_count; i++)
+    for (uint32_t i = 0; i < rt->worker_count; i++) {
         add(sum, &rt->workers[i].counters);
+        PR_BUMP(sum->turns, PR_GET(rt->workers[i].turn));
+    }
 }

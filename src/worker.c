@@ -268,7 +268,6 @@ static void begin_turn(pr_worker *w, pr_actor *a)
     PR_SET(w->current_since_ms, w->now_ms);
     /* release: a thief that sees the same count twice sees no turn in between */
     atomic_store_explicit(&w->turn, PR_GET(w->turn) + 1, memory_order_release);
-    PR_BUMP(w->counters.turns, 1);
 }
 
 static void turn_pinned(pr_worker *w, pr_actor *a)
@@ -553,10 +552,17 @@ static void step(pr_worker *w)
         w->looted = false;
         pass_on(w);
     }
-    if (floating)
+    if (floating) {
         turn_floating(w, a);
-    else
-        turn_pinned(w, a);
+        return;
+    }
+    turn_pinned(w, a);
+    /* The next ones in line likewise, until the take that looks elsewhere or until something calls. */
+    while (w->ready_head && (w->tick + 1) % RING_EVERY != 0 && (w->tick + 1) % GLOBAL_EVERY != 0 && !w->chores &&
+           pr_stack_empty(&w->inbox) && pr_stack_empty(&w->control)) {
+        w->tick++;
+        turn_pinned(w, next_pinned(w));
+    }
 }
 
 /* Nobody is left to handle what still came in; the inboxes are closed, later senders are told so. */

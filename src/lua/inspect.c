@@ -138,7 +138,7 @@ static int l_stats(lua_State *L)
         pr_worker *w = &rt->workers[i];
         lua_createtable(L, 0, 8);
         set_number(L, "handled", (double)PR_GET(w->counters.handled));
-        set_number(L, "turns", (double)PR_GET(w->counters.turns));
+        set_number(L, "turns", (double)PR_GET(w->turn));
         set_number(L, "steals", (double)PR_GET(w->counters.steals));
         set_number(L, "parks", (double)PR_GET(w->counters.parks));
         set_number(L, "lua_kb", (double)PR_GET(w->lua_bytes) / 1024);
