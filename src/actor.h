@@ -103,10 +103,9 @@ typedef struct pr_wait {
     pr_msg *hand;            /* the message that the handler was given, NULL in start and stop */
     pr_msg *reply;           /* ASK: what came */
     void *suspended;         /* the language's coroutine */
-    uint64_t asked;          /* ASK: whom */
     uint32_t ask;            /* ASK: its number */
     uint8_t kind;            /* enum pr_wait_kind */
-    bool timed_out, deferred;
+    bool timed_out;
     struct pr_wait *next_free;
 } pr_wait;
 
@@ -120,7 +119,6 @@ typedef struct pr_extra {
     pr_actor *actor;
     uint64_t restarts_ms[PR_INTENSITY];   /* a ring: the times of its last restarts */
     uint32_t restarts_at;
-    uint32_t asks_open;            /* asks taken by `receive` and not answered yet */
 } pr_extra;
 
 struct pr_actor {

@@ -141,15 +141,8 @@ pr_status pr_send(pr_runtime *rt, pr_worker *w, pr_msg *m)
     if (w && w->running && !(w->running->flags & PR_FLAG_FLOATS) && m->kind == PR_MSG_USER && pr_id_valid(m->target)) {
         pr_actor *near = pr_actor_slot(&rt->actors, pr_id_slot(m->target));
         if (near && PR_GET(near->home) == w->index + 1 && PR_GET(near->id) == m->target && !PR_GET(near->stopping)) {
-            pr_queue_push(&near->user, m);
-            PR_BUMP(near->depth, 1);
             PR_BUMP(w->counters.sent, 1);
-            if (!(near->flags & (PR_FLAG_SUSPENDED | PR_FLAG_ENDING))) {
-                if (near != w->running && !near->in_ready)
-                    pr_make_ready_pinned(w, near, false);
-            } else if (near->flags & PR_FLAG_RECEIVING && !(near->flags & PR_FLAG_ENDING)) {
-                pr_actor_satisfy(w, near);
-            }
+            append(w, near, m);
             return PR_OK;
         }
     }

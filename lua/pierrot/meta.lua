@@ -70,7 +70,7 @@ local Ref = {}
 ---@field worker? integer nil while it has not started
 ---@field state "idle"|"scheduled"|"processing"|"suspended"|"stopping"
 ---@field depth integer messages in its mailbox
----@field processed integer messages handled
+---@field processed integer messages handled, the one in hand included
 ---@field restarts integer
 ---@field parent? pierrot.Ref
 ---@field children pierrot.Ref[] in the order of their start

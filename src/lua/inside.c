@@ -87,7 +87,6 @@ static int ask(lua_State *L, int from, uint64_t ms)
     if (++w->next_ask == 0)
         w->next_ask = 1;
     wait->ask = m->ask = w->next_ask;
-    wait->asked = target;
     atomic_store_explicit(&self->asking, target, memory_order_seq_cst);
     bool cycle = deadlocks(x->rt, me, target);
     pr_status status = cycle ? PR_BUSY : pr_send(x->rt, w, m);
