@@ -1,6 +1,6 @@
 --- What each benchmark does, in which order, and how much of it: the one table for every side.
--- The parameters are passed to Pierrot and to its peers alike, as "name=number" on their command
--- lines. A benchmark NAME is bench/NAME.lua here and bench/erlang/NAME.erl in Erlang.
+-- The parameters are passed to Pierrot and to its peers alike, as "name=number" on their command lines.
+-- A benchmark's `program` (by default its name) is bench/PROGRAM.lua here, bench/erlang/PROGRAM.erl in Erlang.
 --
 -- Sizes are such that the faster side still runs for about a tenth of a second.
 
@@ -10,6 +10,18 @@ return {
     about = "two actors send a number to and fro",
     op = "message",
     parameters = { round_trips = 2000000 },
+  },
+  {
+    name = "pingpong_table", program = "pingpong_value",
+    about = 'two actors send {id=1, name="x", pos={1,2,3}} to and fro',
+    op = "message",
+    parameters = { round_trips = 400000, bytes = 0 },
+  },
+  {
+    name = "pingpong_1k", program = "pingpong_value",
+    about = "two actors send a string of 1 KB to and fro",
+    op = "message",
+    parameters = { round_trips = 400000, bytes = 1024 },
   },
   {
     name = "ring",
@@ -22,5 +34,35 @@ return {
     about = "a producer sends increments to a counter, then asks it for the total",
     op = "message",
     parameters = { messages = 1000000, rounds = 5 },
+  },
+  {
+    name = "fjcreate",
+    about = "actors are made, get a message each, and end",
+    op = "actor",
+    parameters = { actors = 40000, rounds = 5 },
+  },
+  {
+    name = "fjthroughput",
+    about = "one sender, many receivers in turn",
+    op = "message",
+    parameters = { actors = 60, messages = 10000, rounds = 5 },
+  },
+  {
+    name = "big",
+    about = "actors ping random others and wait for the pong",
+    op = "ping and pong",
+    parameters = { actors = 120, pings = 20000 },
+  },
+  {
+    name = "ask",
+    about = "a client asks a server and waits for each answer",
+    op = "ask",
+    parameters = { asks = 300000 },
+  },
+  {
+    name = "fanin",
+    about = "many producers send to one consumer",
+    op = "message",
+    parameters = { producers = 8, messages = 125000, rounds = 3 },
   },
 }

@@ -1,12 +1,12 @@
 --- Runs one benchmark inside Pierrot, once to warm up and then RUNS times.
 --
---     pierrot run bench/run.lua NAME [RUNS [PARAMETER=NUMBER...]]
+--     pierrot run bench/run.lua PROGRAM [RUNS [PARAMETER=NUMBER...]]
 --
--- Prints a line for each run: name, nanoseconds an operation, operations, result. The Erlang side
+-- Prints a line for each run: program, nanoseconds an operation, operations, result. The Erlang side
 -- (erlang/bench.erl) takes the same arguments and prints the same lines. Parameters that are not
--- given are those of params.lua.
+-- given are those of the first benchmark in params.lua that has this program.
 --
--- bench/NAME.lua returns { run = function(parameters) ... return result, ops, seconds end }. `run`
+-- bench/PROGRAM.lua returns { run = function(parameters) ... return result, ops, seconds end }. `run`
 -- is called in this script's actor, spawns what it needs, stops it again, and raises an error if
 -- the work was not done to the last message.
 
@@ -14,14 +14,14 @@ local directory = arg[0]:match("^(.*)/[^/]*$") or "."
 
 local function defaults_of(name)
   for _, benchmark in ipairs(dofile(directory .. "/params.lua")) do
-    if benchmark.name == name then return benchmark.parameters end
+    if (benchmark.program or benchmark.name) == name then return benchmark.parameters end
   end
   error("run.lua: no benchmark " .. tostring(name), 0)
 end
 
 local name, runs = arg[1], tonumber(arg[2] or 5)
 if not name or not runs then
-  error("usage: pierrot run bench/run.lua NAME [RUNS [PARAMETER=NUMBER...]]", 0)
+  error("usage: pierrot run bench/run.lua PROGRAM [RUNS [PARAMETER=NUMBER...]]", 0)
 end
 
 local parameters = {}

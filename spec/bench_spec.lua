@@ -1,4 +1,7 @@
 --- pierrot.bench: the figures it makes of runs, and the benchmarks themselves, in small.
+--
+-- Mutants that these find: an actor that forgets a message, a producer that sends one too few, another random
+-- number on one side, a handler that answers another value.
 
 local bench = require "pierrot.bench"
 local cjson = require "cjson"
@@ -22,6 +25,35 @@ local function main(options)
   return status, table.concat(lines, "\n") .. "\n"
 end
 
+-- Enough to go through every branch, and to end at once.
+local tiny = {
+  pingpong = { round_trips = 2000 },
+  pingpong_table = { round_trips = 200, bytes = 0 },
+  pingpong_1k = { round_trips = 200, bytes = 1024 },
+  ring = { actors = 10, hops = 3001 },
+  count = { messages = 1500, rounds = 2 },
+  fjcreate = { actors = 50, rounds = 2 },
+  fjthroughput = { actors = 7, messages = 100, rounds = 2 },
+  big = { actors = 12, pings = 30 },
+  ask = { asks = 200 },
+  fanin = { producers = 3, messages = 500, rounds = 2 },
+}
+
+--- What params.lua says, but with the tiny parameters, as Lua source.
+local function tiny_params()
+  local entries = {}
+  for _, benchmark in ipairs(dofile "bench/params.lua") do
+    local small = assert(tiny[benchmark.name], "no tiny parameters for " .. benchmark.name)
+    local pairs_of = {}
+    for key in pairs(benchmark.parameters) do
+      pairs_of[#pairs_of + 1] = ("%s = %d"):format(key, assert(small[key], benchmark.name .. "." .. key))
+    end
+    entries[#entries + 1] = ("  { name = %q, program = %q, op = %q, parameters = { %s } },"):format(
+      benchmark.name, benchmark.program or benchmark.name, benchmark.op, table.concat(pairs_of, ", "))
+  end
+  return "return {\n" .. table.concat(entries, "\n") .. "\n}\n"
+end
+
 describe("pierrot.bench", function()
   local dir
 
@@ -29,12 +61,7 @@ describe("pierrot.bench", function()
     dir = sh("mktemp -d"):match("[^\n]+")
     sh(("cp -r bench/* '%s'"):format(dir))
     local file = assert(io.open(dir .. "/params.lua", "w"))
-    file:write [[
-      return {
-        { name = "pingpong", op = "message", parameters = { round_trips = 2000 } },
-        { name = "ring", op = "message", parameters = { actors = 10, hops = 3001 } },
-        { name = "count", op = "message", parameters = { messages = 1500, rounds = 2 } },
-      }]]
+    file:write(tiny_params())
     file:close()
   end)
 
@@ -52,7 +79,7 @@ describe("pierrot.bench", function()
   it("runs every benchmark and prints a row for each", function()
     local status, out = main { dir = dir, runs = 1, pierrot = pierrot_bin }
     assert.equal(0, status)
-    for _, name in ipairs { "pingpong", "ring", "count" } do
+    for name in pairs(tiny) do
       assert.truthy(out:match("\n" .. name .. " +[%d.]+ +%d+ +[%d.]+%-[%d.]+\n"), out)
     end
   end)
@@ -78,7 +105,9 @@ describe("pierrot.bench", function()
     if sh("command -v erlc") == "" then
       assert.truthy(out:find("erlang +left out: not installed"), out)
     else
-      assert.truthy(out:match("\ncount .- [%d.]+x\n"), out)
+      for name in pairs(tiny) do
+        assert.truthy(out:match("\n" .. name .. " [^\n]- [%d.]+x\n"), out)
+      end
     end
   end)
 

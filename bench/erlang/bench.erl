@@ -1,9 +1,9 @@
 %% Runs one benchmark inside Erlang, once to warm up and then RUNS times.
 %%
-%%     erl -noshell -run bench main -extra NAME RUNS PARAMETER=NUMBER...
+%%     erl -noshell -run bench main -extra PROGRAM RUNS PARAMETER=NUMBER...
 %%
 %% The counterpart of bench/run.lua: it takes the same arguments and prints the same line for each
-%% run, name, nanoseconds an operation, operations, result. Module NAME exports run/1, which takes
+%% run, program, nanoseconds an operation, operations, result. Module PROGRAM exports run/1, which takes
 %% a map of the parameters and returns {Result, Ops, Nanoseconds}, or fails if the work was not
 %% done to the last message.
 -module(bench).

@@ -12,7 +12,7 @@
 --   * The median stands for the runs; the lowest and the highest stand beside it.
 --
 -- A side is an entry of `sides`: how to get it ready, and the shell command that runs a benchmark
--- and prints "NAME NANOSECONDS OPERATIONS RESULT". This module runs outside actors, in plain Lua.
+-- and prints "PROGRAM NANOSECONDS OPERATIONS RESULT". This module runs outside actors, in plain Lua.
 
 local M = {}
 
@@ -63,7 +63,7 @@ end
 ---@class pierrot.bench.Side
 ---@field name string
 ---@field prepare fun(context: table): string?, string?   what it is, for the heading; or nil and why not
----@field command fun(context: table, name: string, parameters: string): string
+---@field command fun(context: table, program: string, parameters: string): string
 
 ---@type pierrot.bench.Side[]
 local sides = {
@@ -73,10 +73,10 @@ local sides = {
       return ("%s, %d workers%s"):format(jit.version, context.workers,
         context.throughput and ", throughput " .. context.throughput or "")
     end,
-    command = function(context, name, parameters)
+    command = function(context, program, parameters)
       local throughput = context.throughput and "--throughput " .. context.throughput or ""
       return ("%s run --workers %d %s %s %s 1 %s"):format(quote(context.pierrot),
-        context.workers, throughput, quote(context.dir .. "/run.lua"), name, parameters)
+        context.workers, throughput, quote(context.dir .. "/run.lua"), program, parameters)
     end,
   },
   {
@@ -91,9 +91,9 @@ local sides = {
       local release = sh("erl -noshell -eval 'io:format(erlang:system_info(otp_release)), halt()'")
       return ("OTP %s, +S %d:%d"):format(release or "?", context.workers, context.workers)
     end,
-    command = function(context, name, parameters)
+    command = function(context, program, parameters)
       return ("erl +S %d:%d -noshell -pa %s -run bench main -extra %s 1 %s"):format(
-        context.workers, context.workers, quote(context.scratch), name, parameters)
+        context.workers, context.workers, quote(context.scratch), program, parameters)
     end,
   },
 }
@@ -118,11 +118,12 @@ local function run_once(side, context, benchmark)
     parameters[#parameters + 1] = ("%s=%d"):format(key, value)
   end
   table.sort(parameters)
-  local command = side.command(context, benchmark.name, table.concat(parameters, " "))
+  local program = benchmark.program or benchmark.name
+  local command = side.command(context, program, table.concat(parameters, " "))
   local out, why = sh(("timeout --foreground %d %s"):format(TIME_LIMIT_SECONDS, command))
   if not out then return nil, why end
   local name, ns, ops, result = out:match("(%S+) (%S+) (%d+) (%S+)\n$")
-  if name ~= benchmark.name or not tonumber(ns) then
+  if name ~= program or not tonumber(ns) then
     return nil, ("no figure in %q: %s"):format(out, command)
   end
   return { ns = tonumber(ns), ops = tonumber(ops), result = result }
@@ -155,14 +156,14 @@ end
 -- Output ------------------------------------------------------------------------------------------
 
 local function heading(ready)
-  local line = ("%-12s %9s %12s %17s"):format("", "ns/op", "op/s", "min-max ns")
+  local line = ("%-14s %9s %12s %17s"):format("", "ns/op", "op/s", "min-max ns")
   for i = 2, #ready do line = line .. (" %12s %7s"):format(ready[i].name .. " ns", "ratio") end
   return line
 end
 
 local function row(ready, benchmark, summaries)
   local own = summaries[ready[1].name]
-  local line = ("%-12s %9.1f %12.0f %17s"):format(benchmark.name, own.median, 1e9 / own.median,
+  local line = ("%-14s %9.1f %12.0f %17s"):format(benchmark.name, own.median, 1e9 / own.median,
     ("%.1f-%.1f"):format(own.min, own.max))
   for i = 2, #ready do
     local peer = summaries[ready[i].name].median
@@ -235,9 +236,9 @@ local function prepare_sides(context, peers)
       if description then
         ready[#ready + 1] = side
         descriptions[side.name] = description
-        print(("%-12s %s"):format(side.name, description))
+        print(("%-14s %s"):format(side.name, description))
       else
-        print(("%-12s left out: %s"):format(side.name, why))
+        print(("%-14s left out: %s"):format(side.name, why))
       end
     end
   end
@@ -246,7 +247,7 @@ end
 
 local function run_all(context, chosen, options, json_file)
   local here = machine()
-  print(("%-12s %s, %d cores, load %.1f"):format("machine", here.processor, here.cores, here.load or 0))
+  print(("%-14s %s, %d cores, load %.1f"):format("machine", here.processor, here.cores, here.load or 0))
   local ready, descriptions = prepare_sides(context, options.peers)
   print("\n" .. heading(ready))
   local report = {
