@@ -1,4 +1,4 @@
---- The examples of README.md and docs/guide.md: each is run, and prints what stands below it.
+--- The examples of README.md, docs/guide.md and docs/flow.md: each is run, and prints what stands below it.
 --
 -- A block is fenced with ```lua and followed by ```output: what is on stdout, exactly, or by ```output~:
 -- a Lua pattern for each line. What it logs follows in ```stderr or ```stderr~; without that, stderr must
@@ -8,7 +8,7 @@
 --
 -- PIERROT_BIN, PIERROT_LUAJIT and PIERROT_BUILD name what is tested; spec/run sets them.
 
-local DOCUMENTS = { "README.md", "docs/guide.md" }
+local DOCUMENTS = { "README.md", "docs/guide.md", "docs/flow.md" }
 local TIME_LIMIT_SECONDS = 60
 
 local function quote(word)

@@ -119,6 +119,10 @@ typedef struct pr_extra {
     pr_actor *actor;
     uint64_t restarts_ms[PR_INTENSITY];   /* a ring: the times of its last restarts */
     uint32_t restarts_at;
+    pr_queue stash;                /* see stash.c */
+    uint32_t stashed;
+    uint32_t below_count, below_capacity;
+    struct pr_behaviour **below;   /* after `become`: those below the present behaviour, the spawned one first */
 } pr_extra;
 
 struct pr_actor {

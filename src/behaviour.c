@@ -72,6 +72,22 @@ pr_behaviour *pr_behaviour_intern(pr_behaviours *t, const void *bytes, size_t si
     return b;
 }
 
+pr_behaviour *pr_behaviour_private(pr_behaviours *t, const char *name)
+{
+    size_t name_size = strlen(name) + 1;
+    pr_behaviour *b = pr_zalloc(sizeof *b + name_size);
+    if (!b)
+        return NULL;
+    atomic_store_explicit(&b->references, 1, memory_order_relaxed);
+    b->is_private = true;
+    b->name = memcpy(b->bytes, name, name_size);
+    pthread_mutex_lock(&t->lock);
+    b->index = t->free_count > 0 ? t->free[--t->free_count] : t->next_index++;
+    b->generation = ++t->generation;
+    pthread_mutex_unlock(&t->lock);
+    return b;
+}
+
 void pr_behaviour_rename(pr_behaviours *t, pr_behaviour *b, const char *name)
 {
     size_t size = strlen(name) + 1;
@@ -92,10 +108,12 @@ void pr_behaviour_drop(pr_behaviours *t, pr_behaviour *b)
     if (atomic_fetch_sub_explicit(&b->references, 1, memory_order_acq_rel) != 1)
         return;
     pthread_mutex_lock(&t->lock);
-    pr_behaviour **at = &t->bucket[b->hash & 255];
-    while (*at != b)
-        at = &(*at)->next;
-    *at = b->next;
+    if (!b->is_private) {
+        pr_behaviour **at = &t->bucket[b->hash & 255];
+        while (*at != b)
+            at = &(*at)->next;
+        *at = b->next;
+    }
     if (t->free_count == t->free_capacity) {
         uint32_t capacity = t->free_capacity ? 2 * t->free_capacity : 64;
         uint32_t *grown = pr_realloc(t->free, capacity * sizeof *grown);

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,7 @@ typedef struct pr_behaviour {
     uint64_t hash;
     struct pr_behaviour *next;    /* bucket */
     const char *name;             /* for people; inside `bytes`' block */
+    bool is_private;              /* in no bucket: known to one state, which has loaded it itself */
     char *own_name;               /* NULL, or what the loaded behaviour calls itself; set once, under the lock */
     size_t size;
     uint8_t bytes[];
@@ -35,6 +37,8 @@ int pr_behaviours_init(pr_behaviours *t);
 void pr_behaviours_destroy(pr_behaviours *t);
 /* The behaviour with these bytes and this name, new or known, with one more reference for the caller. NULL: no memory. */
 pr_behaviour *pr_behaviour_intern(pr_behaviours *t, const void *bytes, size_t size, const char *name);
+/* One without bytes, of the caller's state alone: what `become` was given. NULL: no memory. */
+pr_behaviour *pr_behaviour_private(pr_behaviours *t, const char *name);
 /* What it calls itself, known once it is loaded; the first one stays. No memory: it keeps its name. */
 void pr_behaviour_rename(pr_behaviours *t, pr_behaviour *b, const char *name);
 void pr_behaviour_hold(pr_behaviour *b);

@@ -55,7 +55,7 @@ typedef struct pr_msg {
     uint32_t count;               /* payload values */
     uint8_t kind;                 /* enum pr_msg_kind */
     uint8_t class;                /* size class; PR_MSG_CLASSES: allocated by itself */
-    uint8_t ordered;              /* STOP, KILL: from the parent or the shutdown */
+    uint8_t ordered;              /* STOP, KILL: from the parent or the shutdown; USER, in hand: it has been stashed */
     uint8_t taken;                /* USER: by `receive`, inside the handler of another one */
     uint8_t data[];
 } pr_msg;

@@ -324,6 +324,7 @@ static void rebirth(pr_worker *w, pr_actor *a)
         pr_msg_free(&w->pool, a->extra->stop_reason);
         a->extra->stop_reason = NULL;
     }
+    pr_unstash(w, a);
     a->flags = (uint16_t)((a->flags & (PR_FLAG_SCRIPT | PR_FLAG_FLOATS)) | PR_FLAG_NEW);
     PR_SET(a->stopping, 0);
     PR_BUMP(a->restarts, 1);
@@ -376,6 +377,7 @@ static void die(pr_worker *w, pr_actor *a)
     if (a->start_args)
         pr_msg_free(&w->pool, a->start_args);
     if (a->extra) {
+        discard_list(w, a->extra->stash.head);
         if (a->extra->stop_reason)
             pr_msg_free(&w->pool, a->extra->stop_reason);
         pr_free(a->extra);

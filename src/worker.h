@@ -74,6 +74,10 @@ void pr_actor_ending(pr_worker *w, pr_actor *a);            /* goes on with its 
 void pr_child_ended(pr_worker *w, pr_actor *child);         /* on the parent's worker */
 pr_extra *pr_actor_extra(pr_actor *a);                      /* NULL: no memory */
 
+/* stash.c */
+pr_status pr_stash(pr_worker *w, pr_actor *a, pr_msg *hand); /* keeps a copy; the ask goes along. PR_OK, PR_NOMEM */
+uint32_t pr_unstash(pr_worker *w, pr_actor *a);             /* puts all back in front; how many */
+
 /* Acts on STOP, KILL, or a reached DRAIN. Consumes `m`. */
 void pr_actor_told_to_stop(pr_worker *w, pr_actor *a, pr_msg *m);
 /* --- suspension.c */

@@ -120,6 +120,8 @@ function pierrot.receive(seconds, match)
   return received(seconds and core.now() + seconds, match, core.take(match, 0))
 end
 
+require "pierrot.flow"(pierrot, core, misuse)
+
 -- Spawning -----------------------------------------------------------------------------------------------------
 
 local restarts = { transient = 0, permanent = 1, temporary = 2 }

@@ -306,6 +306,31 @@ function pierrot.defer() end
 ---@return pierrot.Refusal? reason
 function pierrot.forward(target) end
 
+--- Swaps what handles the next messages: a table of handlers by name, a behaviour, or a module's name. `on` and
+--- `receive` alone are taken from it. A stack: `unbecome` goes back. Inside an actor only.
+---
+--- ```lua
+--- pierrot.become{ ready = function(self) pierrot.unbecome() end }
+--- ```
+---@param what table<string, pierrot.Handler>|pierrot.Behaviour|pierrot.Handler|string
+---@param replace? boolean true: in place of what the last `become` gave
+---@return true
+function pierrot.become(what, replace) end
+
+--- Goes back to what handled messages before the last `become`. Whether there was something to go back to.
+---@return boolean
+function pierrot.unbecome() end
+
+--- Keeps the message in hand for later, with its sender and its pending ask. Raises when there is none in hand, or it
+--- is kept already.
+---@return true|nil kept
+---@return "full"|"not enough memory"|nil reason
+function pierrot.stash() end
+
+--- Puts all kept messages back in front of the mailbox, in their order. How many.
+---@return integer
+function pierrot.unstash() end
+
 --- Waits for the next message, for which `match(...)` is true if that is given, and returns its values; nothing when
 --- the time has passed. The others stay in line. Raises where Lua cannot suspend.
 ---

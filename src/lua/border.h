@@ -48,6 +48,13 @@ typedef struct pr_loaded {
     const pr_named *last;    /* found last: the next message often has the same name */
 } pr_loaded;
 
+/* What `become` was given lately: see become.c. */
+enum { PR_LUA_BECOMES = 32 };
+struct pr_lua_become {
+    const void *identity;    /* of a table or function, which the loaded behaviour anchors */
+    pr_behaviour *behaviour; /* a reference is held */
+};
+
 typedef struct pr_lua {
     lua_State *L;            /* the main thread of the state */
     pr_runtime *rt;          /* NULL outside while none runs */
@@ -72,6 +79,8 @@ typedef struct pr_lua {
     uint32_t *free_self, free_self_count, free_self_capacity, next_self;
     pr_loaded *loaded;
     uint32_t loaded_capacity;
+    struct pr_lua_become becomes[PR_LUA_BECOMES];
+    uint32_t become_at;
     bool scanning;           /* inside a `match` function of receive */
     uint32_t blocked;        /* resumes of the script's own coroutines through which no yield can pass */
     int collect;             /* C function: a step of the collector */
@@ -131,8 +140,17 @@ int pr_lua_decode_to(lua_State *to, pr_lua *x, const pr_msg *m, uint32_t skip);
 extern const pr_ops pr_lua_ops;
 bool pr_lua_open_actors(lua_State *L, pr_lua *x);
 void pr_lua_close_actors(pr_lua *x);
+/* Loads the private behaviour `b` from the behaviour on top of the stack, popped. False: no memory. Raises likewise. */
+bool pr_lua_load_private(lua_State *L, pr_lua *x, pr_behaviour *b);
+void pr_lua_unload(pr_lua *x, uint32_t index);         /* at base level too */
 /* The script's chunk returned a behaviour: the actor goes on as that. core.become_script */
 int pr_lua_become_script(lua_State *L);
+
+/* --- become.c */
+
+void pr_lua_open_become(lua_State *L, pr_lua *x);
+void pr_lua_become_end(pr_lua *x, pr_actor *a);        /* a life ends: back to the spawned behaviour */
+void pr_lua_close_becomes(pr_lua *x);
 
 /* --- the module's functions (calls.c, inside.c, quick.c, outside.c, hand.c, inspect.c) */
 

@@ -77,6 +77,38 @@ static int l_forward(lua_State *L)
     return 2;
 }
 
+/* --- stash */
+
+/* stash() -> true | nil, "not enough memory" */
+static int l_stash(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    if (!x->w || !x->w->running)
+        return pr_lua_raise(L, 1, "stash: inside an actor only");
+    if (!x->w->hand)
+        return pr_lua_raise(L, 1, "stash: there is no message in hand");
+    if (x->w->hand->ordered)
+        return pr_lua_raise(L, 1, "stash: the message in hand is stashed already");
+    pr_status status = pr_stash(x->w, x->w->running, x->w->hand);
+    if (status == PR_OK) {
+        lua_pushboolean(L, 1);
+        return 1;
+    }
+    lua_pushnil(L);
+    lua_pushstring(L, pr_lua_status(status));
+    return 2;
+}
+
+/* unstash() -> how many */
+static int l_unstash(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    if (!x->w || !x->w->running)
+        return pr_lua_raise(L, 1, "unstash: inside an actor only");
+    lua_pushinteger(L, (lua_Integer)pr_unstash(x->w, x->w->running));
+    return 1;
+}
+
 /* --- receive */
 
 static pr_queue *queue_of(pr_lua *x) { return x->w ? &x->w->running->user : &x->port->queue; }
@@ -183,6 +215,6 @@ static int l_take(lua_State *L)
 void pr_lua_open_hand(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg functions[] = {{"sender", l_sender}, {"defer", l_defer}, {"reply", l_reply},
-                                         {"fail", l_fail}, {"forward", l_forward}, {"take", l_take}, {NULL, NULL}};
+                                         {"fail", l_fail}, {"forward", l_forward}, {"stash", l_stash}, {"unstash", l_unstash}, {"take", l_take}, {NULL, NULL}};
     pr_lua_add(L, x, functions);
 }

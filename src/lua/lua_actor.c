@@ -304,6 +304,32 @@ static pr_loaded *loaded_of(pr_lua *x, pr_actor *a)
     return &x->loaded[PR_GET(a->behaviour)->index];
 }
 
+/* The behaviour it was spawned with, whatever it has become. */
+static pr_loaded *spawned_of(pr_lua *x, pr_actor *a)
+{
+    return a->extra && a->extra->below_count > 0 ? &x->loaded[a->extra->below[0]->index] : loaded_of(x, a);
+}
+
+bool pr_lua_load_private(lua_State *L, pr_lua *x, pr_behaviour *b)
+{
+    pr_loaded *place = slot_for(x, b->index);
+    if (!place) {
+        lua_pop(L, 1);
+        return false;
+    }
+    unload(x, place);
+    pr_loaded fresh = {0};
+    set_loaded(L, x, &fresh);
+    fresh.generation = b->generation;
+    *place = fresh;
+    return true;
+}
+
+void pr_lua_unload(pr_lua *x, uint32_t index)
+{
+    unload(x, &x->loaded[index]);
+}
+
 /* prepare_start(actor): loads the behaviour if this state has not, makes `self`, decodes the arguments.
  * Returns self and the arguments. */
 static int l_prepare_start(lua_State *L)
@@ -535,7 +561,7 @@ static int l_prepare_stop(lua_State *L)
     const pr_msg *reason = lua_touserdata(L, 2);
     lua_settop(L, 0);
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
-    lua_rawgeti(L, 1, (int)loaded_of(x, a)->stop);
+    lua_rawgeti(L, 1, (int)spawned_of(x, a)->stop);
     lua_rawgeti(L, 1, (int)a->self);
     lua_remove(L, 1);
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->reason);
@@ -554,7 +580,7 @@ static pr_outcome stop(pr_worker *w, pr_actor *a, const pr_msg *reason)
 {
     pr_lua *x = of(w);
     lua_State *L = x->L;
-    if (loaded_of(x, a)->stop == 0)
+    if (spawned_of(x, a)->stop == 0)
         return PR_DONE;
     lua_settop(L, 0);
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->prepare_stop);
@@ -581,6 +607,7 @@ static void release(pr_worker *w, pr_actor *a)
     if (a->self == 0)
         return;
     pr_lua_output_ended(x, PR_GET(a->id));
+    pr_lua_become_end(x, a);
     drop(x, a->self);
     a->self = 0;
     /* Ended actors leave garbage without allocating anything, by which the collector would notice. */

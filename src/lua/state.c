@@ -97,6 +97,7 @@ void pr_lua_open(lua_State *L, pr_lua *x)
     pr_lua_open_inspect(L, x);
     if (x->w) {
         pr_lua_open_inside(L, x);
+        pr_lua_open_become(L, x);
         pr_lua_open_quick(L, x);
         if (!pr_lua_open_output(L, x))
             luaL_error(L, "not enough memory");
@@ -201,6 +202,7 @@ static void run_finalizers(pr_lua *x, bool last)
 void pr_lua_close_worker(pr_worker *w)
 {
     pr_lua *x = w->state;
+    pr_lua_close_becomes(x);
     run_finalizers(x, true);
     lua_close(x->L);   /* finalizers may still call and write */
     pr_lua_close_output(x);
