@@ -47,6 +47,8 @@ enum pr_sched { PR_IDLE, PR_SCHEDULED, PR_PROCESSING, PR_PINNED };
 /* `state`: what `info` shows; of a pinned actor also what its owner goes by. */
 enum pr_state { PR_STATE_IDLE, PR_STATE_SCHEDULED, PR_STATE_PROCESSING, PR_STATE_SUSPENDED, PR_STATE_STOPPING };
 
+enum pr_naming { PR_NAMED = 1, PR_IN_GROUPS = 2 };
+
 enum pr_restart { PR_RESTART_TRANSIENT, PR_RESTART_PERMANENT, PR_RESTART_TEMPORARY };
 
 /* `flags`: the owner's view of where in its life the actor stands. */
@@ -134,7 +136,7 @@ struct pr_actor {
     _Atomic uint8_t stopping;      /* tells are refused with "stopping" */
     _Atomic uint16_t home;
     uint8_t kind, restart;
-    _Atomic uint8_t named;         /* has had a name in the registry; seq_cst with `id`, see die() */
+    _Atomic uint8_t named;         /* enum pr_naming: what it has had; seq_cst with `id`, see die() */
     uint8_t spare;
     const pr_ops *ops;
     _Atomic(pr_behaviour *) behaviour; /* a reference is held; relaxed, see pr_actor_behaviour_name */

@@ -203,6 +203,21 @@ void pr_reply_error(pr_runtime *rt, pr_worker *w, pr_msg *m, const char *kind, c
     m->ask = 0;
 }
 
+static const char *const dead_reasons[PR_DEAD_REASONS] = {"dead", "stopping", "unhandled", "shutdown"};
+
+const char *pr_dead_reason_name(enum pr_dead_reason reason)
+{
+    return dead_reasons[reason];
+}
+
+enum pr_dead_reason pr_dead_reason_named(const char *name)
+{
+    for (int i = 0; i < PR_DEAD_REASONS; i++)
+        if (strcmp(dead_reasons[i], name) == 0)
+            return (enum pr_dead_reason)i;
+    return PR_DEAD_NOBODY;
+}
+
 void pr_dead_letter(pr_runtime *rt, pr_worker *w, pr_msg *m, enum pr_dead_reason reason)
 {
     pr_msg_pool *pool = w ? &w->pool : NULL;
@@ -218,12 +233,11 @@ void pr_dead_letter(pr_runtime *rt, pr_worker *w, pr_msg *m, enum pr_dead_reason
                            reason == PR_DEAD_UNHANDLED ? "nothing in its behaviour takes this message"
                                                        : "the actor has ended");
         if (pr_log_on(&rt->log, PR_LOG_DEBUG)) {
-            static const char *const why[] = {"dead", "stopping", "unhandled", "shutdown"};
             char to[160];
             uint32_t len = 0;
             const char *first = pr_msg_first_string(m, &len);
             pr_actor_describe(rt, m->target, to, sizeof to);
-            pr_logf(&rt->log, PR_LOG_DEBUG, "dead letter (%s) for %s: %.*s", why[reason], to,
+            pr_logf(&rt->log, PR_LOG_DEBUG, "dead letter (%s) for %s: %.*s", dead_reasons[reason], to,
                     first ? (int)(len < 60 ? len : 60) : 0, first ? first : "");
         }
     }

@@ -31,12 +31,38 @@ pr_status pr_name_register(pr_runtime *rt, const char *name, size_t len, uint64_
     if (put != PR_REGISTRY_OK)
         return put == PR_REGISTRY_EXISTS ? PR_EXISTS : PR_NOMEM;
     /* Pairs with die(): either it sees `named`, or we see that the id is gone. */
-    atomic_store_explicit(&a->named, 1, memory_order_seq_cst);
+    atomic_fetch_or_explicit(&a->named, PR_NAMED, memory_order_seq_cst);
     if (atomic_load_explicit(&a->id, memory_order_seq_cst) != id) {
         pr_registry_remove(&rt->names, name, len, id);
         return PR_DEAD;
     }
     return PR_OK;
+}
+
+pr_status pr_group_join(pr_runtime *rt, const char *name, size_t len, uint64_t id)
+{
+    pr_actor *a = pr_actor_find(&rt->actors, id);
+    if (!a)
+        return PR_DEAD;
+    int joined = pr_groups_join(&rt->groups, name, len, id);
+    if (joined != PR_GROUP_OK)
+        return joined == PR_GROUP_MEMBER ? PR_EXISTS : PR_NOMEM;
+    /* As above, with die() and pr_port_close. */
+    atomic_fetch_or_explicit(&a->named, PR_IN_GROUPS, memory_order_seq_cst);
+    if (atomic_load_explicit(&a->id, memory_order_seq_cst) != id) {
+        pr_groups_leave(&rt->groups, name, len, id);
+        return PR_DEAD;
+    }
+    return PR_OK;
+}
+
+void pr_actor_unname(pr_runtime *rt, pr_actor *a, uint64_t id)
+{
+    uint8_t named = atomic_load_explicit(&a->named, memory_order_seq_cst);
+    if (named & PR_NAMED)
+        pr_registry_remove_id(&rt->names, id);
+    if (named & PR_IN_GROUPS)
+        pr_groups_leave_all(&rt->groups, id);
 }
 
 size_t pr_actor_describe(pr_runtime *rt, uint64_t id, char *buf, size_t cap)

@@ -63,8 +63,7 @@ void pr_port_close(pr_runtime *rt, pr_port *port)
     pr_actor *a = port->actor;
     pr_actor_note_generation(&rt->actors, a->generation);
     atomic_store_explicit(&a->id, 0, memory_order_seq_cst);   /* then `named`: as in die() */
-    if (atomic_load_explicit(&a->named, memory_order_seq_cst))
-        pr_registry_remove_id(&rt->names, port->id);
+    pr_actor_unname(rt, a, port->id);
     pr_msg *m;
     while ((m = pr_queue_pop(&port->queue)))
         discard(rt, m);

@@ -35,6 +35,7 @@ void pr_runtime_free(pr_runtime *rt)
     pr_depot_destroy(&rt->depot);
     pr_behaviours_destroy(&rt->behaviours);
     pr_registry_destroy(&rt->names);
+    pr_groups_destroy(&rt->groups);
     pr_actor_table_destroy(&rt->actors);
     pthread_mutex_destroy(&rt->root_lock);
     pthread_cond_destroy(&rt->end_changed);
@@ -51,9 +52,10 @@ static pr_runtime *make(const pr_config *c)
     pr_log_init(&rt->log, c->log_level, c->log_sink, c->log_context);
     rt->started_ns = pr_now_ns();
     int bad = 0;
-    /* None of these but the registry allocates; a failure of one leaves the others to be destroyed as they are. */
+    /* Of these only the registry and the groups allocate; a failure of one leaves the others to be destroyed as they are. */
     bad |= pr_actor_table_init(&rt->actors, c->first_generation);
     bad |= pr_registry_init(&rt->names);
+    bad |= pr_groups_init(&rt->groups);
     bad |= pr_behaviours_init(&rt->behaviours);
     bad |= pr_depot_init(&rt->depot);
     bad |= pr_global_init(&rt->global);

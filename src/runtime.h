@@ -7,6 +7,7 @@
 
 #include "actor.h"
 #include "behaviour.h"
+#include "groups.h"
 #include "log.h"
 #include "ready_queue.h"
 #include "registry.h"
@@ -48,6 +49,7 @@ struct pr_runtime {
     pr_log log;
     pr_actor_table actors;
     pr_registry names;
+    pr_groups groups;
     pr_behaviours behaviours;
     pr_depot depot;
     pr_global global;
@@ -109,6 +111,8 @@ void pr_reply(pr_runtime *rt, pr_worker *w, pr_msg *m);
 void pr_asker_waits_for(pr_runtime *rt, uint64_t asker, uint64_t old, uint64_t whom);
 /* Answers the ask in `m`, if it is one, with an error of that kind; clears m->ask. */
 void pr_reply_error(pr_runtime *rt, pr_worker *w, pr_msg *m, const char *kind, const char *text);
+const char *pr_dead_reason_name(enum pr_dead_reason reason);
+enum pr_dead_reason pr_dead_reason_named(const char *name);   /* NOBODY for what is none */
 /* Counts, answers a pending ask, frees. */
 void pr_dead_letter(pr_runtime *rt, pr_worker *w, pr_msg *m, enum pr_dead_reason reason);
 /* STOP, KILL or DRAIN to an actor; `reason` is a message whose payload is taken (consumed), or NULL.
@@ -136,6 +140,16 @@ pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
 
 /* Any thread. PR_EXISTS and *holder, PR_DEAD, PR_NOMEM. */
 pr_status pr_name_register(pr_runtime *rt, const char *name, size_t len, uint64_t id, uint64_t *holder);
+/* Any thread. PR_EXISTS: it is in there already; PR_DEAD, PR_NOMEM. */
+pr_status pr_group_join(pr_runtime *rt, const char *name, size_t len, uint64_t id);
+/* Its end, after the id has been cleared (seq_cst): it leaves the registry and the groups. */
+void pr_actor_unname(pr_runtime *rt, pr_actor *a, uint64_t id);
+/* Messages in its mailbox. Any thread: a snapshot. */
+static inline uint32_t pr_actor_depth(pr_runtime *rt, pr_actor *a)
+{
+    (void)rt;
+    return PR_GET(a->depth);
+}
 /* The name of its behaviour; "dead" when there is no such actor. Any thread. */
 size_t pr_actor_behaviour_name(pr_runtime *rt, uint64_t id, char *buf, size_t cap);
 /* Writes what people call the actor: behaviour, name and number. Any thread. */

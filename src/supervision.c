@@ -173,7 +173,7 @@ pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
     a->restart = s->restart;
     a->ops = s->ops;
     PR_SET(a->behaviour, s->behaviour);
-    PR_SET(a->named, s->name != NULL);
+    PR_SET(a->named, s->name ? PR_NAMED : 0);
     PR_SET(a->parent, parent ? id_of(parent) : 0);
     a->user = a->orders = (pr_queue){NULL, NULL};
     a->wait = NULL;
@@ -366,8 +366,7 @@ static void die(pr_worker *w, pr_actor *a)
     /* Whoever finds the stacks closed below sees that the id is gone (release). seq_cst: pairs with
      * pr_name_register, which sets `named` and then looks at the id: one of the two removes the name. */
     atomic_store_explicit(&a->id, 0, memory_order_seq_cst);
-    if (atomic_load_explicit(&a->named, memory_order_seq_cst))
-        pr_registry_remove_id(&rt->names, id);
+    pr_actor_unname(rt, a, id);
     PR_SET(a->sched, PR_PINNED);
     discard_list(w, pr_stack_close(&a->mailbox));
     discard_list(w, pr_stack_close(&a->control));

@@ -42,7 +42,7 @@ end
 
 for _, name in ipairs { "tell", "drain", "kill", "is_alive", "info", "self", "sender", "parent", "children",
                         "forward", "sleep", "yield", "send_after", "send_every", "now", "register", "unregister",
-                        "whereis", "stats" } do
+                        "whereis", "stats", "join", "leave", "members", "publish" } do
   pierrot[name] = core[name]
 end
 
@@ -229,6 +229,8 @@ local function highest(options)
   return n
 end
 
+core.check_options = check_options
+
 function pierrot.spawn(behaviour, ...)
   local entry = carried[behaviour]
   if entry and not entry.watch then
@@ -295,6 +297,8 @@ core.hook("reason", function(is_error, ...)
   return (...)
 end)
 core.metatables { Deferred, errors.Error }
+
+require("pierrot.router").install(pierrot, core, misuse)
 
 -- The log ------------------------------------------------------------------------------------------------------
 

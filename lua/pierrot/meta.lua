@@ -391,6 +391,68 @@ function pierrot.unregister(name) end
 ---@return pierrot.Ref?
 function pierrot.whereis(name) end
 
+--- Joins a group: this actor (outside: the program), or another one. A group is there while it has members; an actor
+--- leaves its groups with its end, and not with a restart. False when it was in there already.
+---@param group string 1 to 255 bytes
+---@param ref? pierrot.Ref default: who calls
+---@return boolean|nil joined
+---@return "dead"|"not enough memory"|nil reason
+function pierrot.join(group, ref) end
+
+--- Leaves a group. Whether it was in there.
+---@param group string
+---@param ref? pierrot.Ref default: who calls
+---@return boolean
+function pierrot.leave(group, ref) end
+
+--- The members of a group, in the order of joining.
+---@param group string
+---@return pierrot.Ref[]
+function pierrot.members(group) end
+
+--- Sends a message to all members of a group, the sender too if it is one. How many took it. Does not wait: a member
+--- whose mailbox is full does not get it.
+---
+--- ```lua
+--- pierrot.publish("rooms/lobby", "joined", name)
+--- ```
+---@param group string
+---@param ... pierrot.Value
+---@return integer reached
+function pierrot.publish(group, ...) end
+
+--- What `router` takes: a behaviour with the arguments of its `start`, or `group`, and options. `name` and `worker` are
+--- the router's own; all other options of spawn go to each routee.
+---@class pierrot.Router : pierrot.Spawn
+---@field size? integer routees; default: the number of workers
+---@field strategy? "round_robin"|"random"|"hash"|"smallest_mailbox"|"broadcast"
+---@field key? fun(...: any): string|number|boolean|pierrot.Ref for "hash"; default: the message's second value, or its only one
+---@field group? string routes to the members of a group, instead of to actors of its own
+
+--- Spawns a router: an actor that passes each message on to one of its routees (or to all), with its sender and its
+--- pending ask. The routees are its children. One that has ended is replaced when a message would go to it.
+---
+--- ```lua
+--- local cache = pierrot.router{ Cache, size = 8, strategy = "hash" }
+--- cache:tell("put", "key", 1)
+--- ```
+---@param spec pierrot.Router
+---@return pierrot.Ref? ref
+---@return "exists"|"stopping"|"not enough memory"|nil reason
+---@return pierrot.Ref? holder
+function pierrot.router(spec) end
+
+--- Sets the number of a router's routees. Those that leave finish what they have been given. Waits.
+---@param router pierrot.Target
+---@param size integer
+---@return integer
+function pierrot.resize(router, size) end
+
+--- A router's routees. Waits.
+---@param router pierrot.Target
+---@return pierrot.Ref[]
+function pierrot.routees(router) end
+
 --- Counters of the whole runtime.
 ---
 --- ```lua

@@ -77,6 +77,22 @@ static int l_forward(lua_State *L)
     return 2;
 }
 
+/* drop(reason): the message in hand is a dead letter after all; a pending ask is told. */
+static int l_drop(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_worker *w = x->w;
+    pr_msg *copy = w->hand ? pr_msg_copy(&w->pool, w->hand) : NULL;
+    if (!copy)
+        return pr_lua_raise(L, 1, "not enough memory");
+    w->hand->ask = 0;
+    copy->taken = copy->ordered = 0;
+    PR_BUMP(w->running->handled, (uint64_t)-1);
+    PR_BUMP(w->counters.handled, (uint64_t)-1);
+    pr_dead_letter(x->rt, w, copy, pr_dead_reason_named(lua_tostring(L, 1)));
+    return 0;
+}
+
 /* --- stash */
 
 /* stash() -> true | nil, "not enough memory" */
@@ -215,6 +231,6 @@ static int l_take(lua_State *L)
 void pr_lua_open_hand(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg functions[] = {{"sender", l_sender}, {"defer", l_defer}, {"reply", l_reply},
-                                         {"fail", l_fail}, {"forward", l_forward}, {"stash", l_stash}, {"unstash", l_unstash}, {"take", l_take}, {NULL, NULL}};
+                                         {"fail", l_fail}, {"forward", l_forward}, {"drop", l_drop}, {"stash", l_stash}, {"unstash", l_unstash}, {"take", l_take}, {NULL, NULL}};
     pr_lua_add(L, x, functions);
 }

@@ -106,12 +106,11 @@ static int l_stats(lua_State *L)
     pr_counters c;
     pr_runtime_counters(rt, &c);
     uint64_t dead = 0;
-    static const char *const reasons[PR_DEAD_REASONS] = {"dead", "stopping", "unhandled", "shutdown"};
     lua_createtable(L, 0, 24);
     lua_createtable(L, 0, PR_DEAD_REASONS);
     for (int i = 0; i < PR_DEAD_REASONS; i++) {
         dead += PR_GET(c.dead[i]);
-        set_number(L, reasons[i], (double)PR_GET(c.dead[i]));
+        set_number(L, pr_dead_reason_name((enum pr_dead_reason)i), (double)PR_GET(c.dead[i]));
     }
     lua_setfield(L, -2, "dead_letters_by_reason");
     set_number(L, "dead_letters", (double)dead);
