@@ -1,4 +1,4 @@
---- Counting (Savina): a producer sends `messages` increments to a counter, then asks for the total;
+--- Counting (Savina): a producer sends `messages` increments, by 1, to a counter, then asks for the total;
 -- `rounds` times over.
 -- An operation is an increment. Measures a stream in one direction: a long mailbox that fills from
 -- one end and empties from the other.
@@ -17,7 +17,7 @@ local Counter = {
   end,
 
   on = {
-    increment = function(self) self.total = self.total + 1 end,
+    increment = function(self, by) self.total = self.total + by end,
     total = function(self) return self.total end,
   },
 }
@@ -30,7 +30,7 @@ local Producer = {
       local started = pierrot.now()
       local total
       for round = 1, rounds do
-        for _ = 1, messages do counter:tell("increment") end
+        for _ = 1, messages do counter:tell("increment", 1) end
         total = counter:ask_within(TIME_LIMIT_SECONDS, "total")
         if total ~= round * messages then
           error(("count: the counter has %d, of %d"):format(total, round * messages))

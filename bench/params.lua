@@ -1,68 +1,70 @@
 --- What each benchmark does, in which order, and how much of it: the one table for every side.
 -- The parameters are passed to Pierrot and to its peers alike, as "name=number" on their command lines.
--- A benchmark's `program` (by default its name) is bench/PROGRAM.lua here, bench/erlang/PROGRAM.erl in Erlang.
+-- A benchmark's `program` (by default its name) is bench/PROGRAM.lua here, bench/erlang/PROGRAM.erl in Erlang,
+-- bench/caf/PROGRAM.cpp in C++.
 --
--- Sizes are such that the faster side still runs for about a tenth of a second.
+-- Sizes are Savina's or a small multiple, such that the faster side still runs for about a tenth of a second and
+-- the slowest for about one.
 
 return {
   {
     name = "pingpong",
     about = "two actors send a number to and fro",
     op = "message",
-    parameters = { round_trips = 2000000 },
+    parameters = { round_trips = 1000000 },
   },
   {
     name = "pingpong_table", program = "pingpong_value",
     about = 'two actors send {id=1, name="x", pos={1,2,3}} to and fro',
     op = "message",
-    parameters = { round_trips = 400000, bytes = 0 },
+    parameters = { round_trips = 300000, bytes = 0 },
   },
   {
     name = "pingpong_1k", program = "pingpong_value",
     about = "two actors send a string of 1 KB to and fro",
     op = "message",
-    parameters = { round_trips = 400000, bytes = 1024 },
+    parameters = { round_trips = 300000, bytes = 1024 },
   },
   {
     name = "ring",
     about = "a token goes round a ring of actors",
     op = "message",
-    parameters = { actors = 100, hops = 4000000 },
+    parameters = { actors = 100, hops = 1500000 },
   },
   {
     name = "count",
     about = "a producer sends increments to a counter, then asks it for the total",
     op = "message",
-    parameters = { messages = 1000000, rounds = 5 },
+    parameters = { messages = 1000000, rounds = 2 },
   },
   {
     name = "fjcreate",
     about = "actors are made, get a message each, and end",
     op = "actor",
-    parameters = { actors = 40000, rounds = 5 },
+    parameters = { actors = 40000, rounds = 2 },
   },
   {
     name = "fjthroughput",
     about = "one sender, many receivers in turn",
     op = "message",
-    parameters = { actors = 60, messages = 10000, rounds = 5 },
+    parameters = { actors = 60, messages = 10000, rounds = 3 },
   },
   {
     name = "big",
     about = "actors ping random others and wait for the pong",
     op = "ping and pong",
-    parameters = { actors = 120, pings = 20000 },
+    parameters = { actors = 120, pings = 10000 },
   },
   {
     name = "ask",
     about = "a client asks a server and waits for each answer",
     op = "ask",
-    parameters = { asks = 300000 },
+    parameters = { asks = 200000 },
   },
   {
     name = "fanin",
     about = "many producers send to one consumer",
     op = "message",
-    parameters = { producers = 8, messages = 125000, rounds = 3 },
+    parameters = { producers = 8, messages = 125000, rounds = 2 },
   },
 }

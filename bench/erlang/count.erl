@@ -13,28 +13,28 @@ run(#{messages := Messages, rounds := Rounds}) ->
 
 produce(Counter, Messages, Rounds) ->
     Started = erlang:monotonic_time(nanosecond),
-    Total = rounds(Counter, Messages, 1, Rounds, 0),
+    Total = rounds(Counter, 1, Messages, 1, Rounds, 0),
     {Total, erlang:monotonic_time(nanosecond) - Started}.
 
-rounds(_Counter, _Messages, Round, Rounds, Total) when Round > Rounds ->
+rounds(_Counter, _By, _Messages, Round, Rounds, Total) when Round > Rounds ->
     Total;
-rounds(Counter, Messages, Round, Rounds, _Total) ->
-    increments(Counter, Messages),
+rounds(Counter, By, Messages, Round, Rounds, _Total) ->
+    increments(Counter, By, Messages),
     Counter ! {total, self()},
-    Wanted = Round * Messages,
+    Wanted = Round * By * Messages,
     Wanted = receive {total, Count} -> Count end,
-    rounds(Counter, Messages, Round + 1, Rounds, Wanted).
+    rounds(Counter, By, Messages, Round + 1, Rounds, Wanted).
 
-increments(_Counter, 0) ->
+increments(_Counter, _By, 0) ->
     ok;
-increments(Counter, Left) ->
-    Counter ! increment,
-    increments(Counter, Left - 1).
+increments(Counter, By, Left) ->
+    Counter ! {increment, By},
+    increments(Counter, By, Left - 1).
 
 counter(Total) ->
     receive
-        increment ->
-            counter(Total + 1);
+        {increment, By} ->
+            counter(Total + By);
         {total, Asker} ->
             Asker ! {total, Total},
             counter(Total);
