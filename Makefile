@@ -33,7 +33,8 @@ LTO = $(if $(SANITIZE),,-flto=auto -ffat-lto-objects)
 
 COMPILE = $(CC) $(BASE_CFLAGS) $(LTO) $(SAN) -pthread -Isrc $(CPPFLAGS) $(CFLAGS)
 LINK    = $(CC) -O2 $(LTO) $(SAN) -pthread $(CFLAGS) $(LDFLAGS)
-DEPS    = -MMD -MP
+# Both ways to name the target: BUILD may be given absolute or relative, from one call to the next.
+DEPS    = -MMD -MP -MT '$(patsubst $(CURDIR)/%,%,$@)' -MT '$(abspath $@)'
 
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-6s %s\n' $(1) $(2);)

@@ -15,10 +15,9 @@
 #define PR_ACTOR_H
 
 #include "mailbox.h"
+#include "ties.h"
 #include "timer.h"
 
-typedef struct pr_runtime pr_runtime;
-typedef struct pr_worker pr_worker;
 typedef struct pr_actor pr_actor;
 
 enum { PR_SLOT_BITS = 24, PR_GENERATION_BITS = 20, PR_SLAB_BITS = 12 };
@@ -75,6 +74,12 @@ enum { PR_HOME_FLOATING = 0, PR_HOME_PORT = 0xffff };   /* else: the worker's in
 
 typedef enum pr_outcome { PR_DONE, PR_SUSPENDED, PR_FAILED, PR_UNHANDLED } pr_outcome;
 
+/* What a language adds for failures, called like pr_ops. Each may be missing. */
+typedef struct pr_kin_ops {
+    bool (*traps)(pr_worker *w, pr_actor *a);                   /* exits of links are messages to it */
+    pr_msg *(*reason)(pr_worker *w, const pr_msg *error);       /* an ERROR payload as one value; NULL: no memory */
+} pr_kin_ops;
+
 /* What a language does for its actors. All run on the actor's owner, in its turn; none may keep the
  * message it is shown. PR_SUSPENDED: `wait` has been set; `resume` follows once it is satisfied.
  * PR_FAILED: worker.failure is filled in. PR_UNHANDLED (receive only): nothing in the behaviour takes it. */
@@ -86,6 +91,7 @@ typedef struct pr_ops {
     void (*abandon)(pr_worker *w, pr_actor *a, void *suspended);    /* drops a suspended handler */
     void (*release)(pr_worker *w, pr_actor *a);                     /* drops the state of this life */
     void (*where)(pr_worker *w, void *suspended, char *buf, size_t cap); /* for reports: file:line */
+    const pr_kin_ops *kin;                                          /* NULL: none of it */
 } pr_ops;
 
 typedef struct pr_behaviour pr_behaviour;
@@ -116,9 +122,11 @@ enum { PR_INTENSITY = 3 };   /* restarts within supervision.c's PERIOD_MS, for e
 /* What only few actors have. */
 typedef struct pr_extra {
     struct pr_user_timer *timers;
+    pr_ties ties;                  /* links and monitors */
     pr_msg *stop_reason;
     pr_alarm deadline;             /* the end of an end: see supervision.c */
     pr_actor *actor;
+    uint64_t shutdown_ms;          /* its time to stop in, fixed at birth; 0: killed at once, UINT64_MAX: no limit */
     uint64_t restarts_ms[PR_INTENSITY];   /* a ring: the times of its last restarts */
     uint32_t restarts_at;
     pr_queue stash;                /* see stash.c */
@@ -159,7 +167,7 @@ struct pr_actor {
     _Atomic uint32_t restarts;
     pr_msg *start_args;            /* kept for the next life */
     union {
-        pr_extra *extra;
+        _Atomic(pr_extra *) extra; /* the owner's; a parent may look at what its end says is fixed */
         struct pr_port *port;      /* of a port, for good */
     };
     pr_actor *next_free;           /* free list; or the parent worker's list of ended children */

@@ -35,11 +35,21 @@ static void take_reply(pr_worker *w, pr_actor *a, pr_msg *m)
     pr_msg_free(&w->pool, m);
 }
 
+static void append_order(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    pr_queue_push(&a->orders, m);
+    pr_make_ready_pinned(w, a, true);
+}
+
 /* On the owner, which has checked the id. */
 static void append(pr_worker *w, pr_actor *a, pr_msg *m)
 {
     if (m->kind == PR_MSG_REPLY || m->kind == PR_MSG_ERROR) {
         take_reply(w, a, m);
+        return;
+    }
+    if (pr_ties_order_lane(m)) {   /* behind what its sender has sent, and ahead of what is queued here */
+        append_order(w, a, m);
         return;
     }
     pr_queue_push(&a->user, m);
@@ -62,17 +72,11 @@ void pr_deliver(pr_worker *w, pr_msg *m)
         } else {
             pr_dead_letter(w->rt, w, m, PR_DEAD_NOBODY);
         }
-    } else if (!reply && PR_GET(a->stopping)) {
+    } else if ((m->kind == PR_MSG_USER || m->kind == PR_MSG_DRAIN) && PR_GET(a->stopping)) {
         pr_dead_letter(w->rt, w, m, PR_DEAD_STOPPING);
     } else {
         append(w, a, m);
     }
-}
-
-static void append_order(pr_worker *w, pr_actor *a, pr_msg *m)
-{
-    pr_queue_push(&a->orders, m);
-    pr_make_ready_pinned(w, a, true);
 }
 
 void pr_deliver_control(pr_worker *w, pr_msg *m)
@@ -85,7 +89,7 @@ void pr_deliver_control(pr_worker *w, pr_msg *m)
     if (a)
         append_order(w, a, m);
     else
-        pr_msg_free(&w->pool, m);
+        pr_control_undelivered(w->rt, w, m);
 }
 
 /* The way of both lanes. PR_OK: `m` is the target's. */
@@ -111,7 +115,7 @@ static pr_status route(pr_runtime *rt, pr_worker *w, pr_msg *m, bool control)
             return PR_OK;
         }
         if (home == PR_HOME_PORT) {
-            if (control)
+            if (control && m->kind != PR_MSG_MONITOR && m->kind != PR_MSG_DEMONITOR)
                 return PR_DEAD;
             if (!pr_stack_push(&a->mailbox, m))
                 continue;
@@ -221,25 +225,27 @@ enum pr_dead_reason pr_dead_reason_named(const char *name)
 void pr_dead_letter(pr_runtime *rt, pr_worker *w, pr_msg *m, enum pr_dead_reason reason)
 {
     pr_msg_pool *pool = w ? &w->pool : NULL;
-    if (m->kind == PR_MSG_USER) {
-        if (m->timer && !pr_user_timer_deliver(rt, w, m)) {
-            PR_COUNT(rt, w, cancelled, 1);
-            pr_msg_free(pool, m);
-            return;
-        }
-        PR_COUNT(rt, w, dead[reason], 1);
-        if (m->ask)
-            pr_reply_error(rt, w, m, reason == PR_DEAD_UNHANDLED ? "failed" : "dead",
-                           reason == PR_DEAD_UNHANDLED ? "nothing in its behaviour takes this message"
-                                                       : "the actor has ended");
-        if (pr_log_on(&rt->log, PR_LOG_DEBUG)) {
-            char to[160];
-            uint32_t len = 0;
-            const char *first = pr_msg_first_string(m, &len);
-            pr_actor_describe(rt, m->target, to, sizeof to);
-            pr_logf(&rt->log, PR_LOG_DEBUG, "dead letter (%s) for %s: %.*s", dead_reasons[reason], to,
-                    first ? (int)(len < 60 ? len : 60) : 0, first ? first : "");
-        }
+    if (m->kind != PR_MSG_USER) {
+        pr_control_undelivered(rt, w, m);
+        return;
+    }
+    if (m->timer && !pr_user_timer_deliver(rt, w, m)) {
+        PR_COUNT(rt, w, cancelled, 1);
+        pr_msg_free(pool, m);
+        return;
+    }
+    PR_COUNT(rt, w, dead[reason], 1);
+    if (m->ask)
+        pr_reply_error(rt, w, m, reason == PR_DEAD_UNHANDLED ? "failed" : "dead",
+                       reason == PR_DEAD_UNHANDLED ? "nothing in its behaviour takes this message"
+                                                   : "the actor has ended");
+    if (pr_log_on(&rt->log, PR_LOG_DEBUG)) {
+        char to[160];
+        uint32_t len = 0;
+        const char *first = pr_msg_first_string(m, &len);
+        pr_actor_describe(rt, m->target, to, sizeof to);
+        pr_logf(&rt->log, PR_LOG_DEBUG, "dead letter (%s) for %s: %.*s", dead_reasons[reason], to,
+                first ? (int)(len < 60 ? len : 60) : 0, first ? first : "");
     }
     pr_msg_free(pool, m);
 }

@@ -34,13 +34,20 @@ enum pr_msg_kind {
     PR_MSG_USER,
     PR_MSG_DRAIN,       /* a mark in the user lane: stop when it is reached; payload: the reason */
     PR_MSG_REPLY,       /* answers the ask with number `ask`; payload: the values */
-    PR_MSG_ERROR,       /* the same, as an error; payload: kind, message, traceback, cause */
+    PR_MSG_ERROR,       /* the same, as an error; payload: kind, message, traceback, cause, actor, behaviour, first */
+    PR_MSG_DOWN,        /* of the monitor `ask`, payload as users see it; see ties.h for these and the next ones */
+    PR_MSG_LINK,
+    PR_MSG_UNLINK,
+    PR_MSG_EXIT,        /* the end of whom the target is linked to; its payload is the user message */
     /* control lane */
     PR_MSG_STOP,        /* payload: the reason */
     PR_MSG_KILL,
     PR_MSG_WAKE,        /* nothing but a reason to be scheduled (a pinned birth) */
     PR_MSG_TIMER_ARM,   /* for a worker, not an actor: arm / disarm the timer in `timer` */
-    PR_MSG_TIMER_DISARM
+    PR_MSG_TIMER_DISARM,
+    PR_MSG_MONITOR,     /* the sender watches the target, by the number in `ask` */
+    PR_MSG_DEMONITOR,
+    PR_MSG_WATCHING     /* is never sent: the watcher's own node */
 };
 
 struct pr_user_timer;

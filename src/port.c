@@ -52,10 +52,7 @@ pr_port *pr_port_open(pr_runtime *rt)
 
 static void discard(pr_runtime *rt, pr_msg *m)
 {
-    if (m->kind == PR_MSG_USER)
-        pr_dead_letter(rt, NULL, m, PR_DEAD_NOBODY);
-    else
-        pr_msg_free(NULL, m);
+    pr_dead_letter(rt, NULL, m, PR_DEAD_NOBODY);
 }
 
 void pr_port_close(pr_runtime *rt, pr_port *port)
@@ -72,6 +69,8 @@ void pr_port_close(pr_runtime *rt, pr_port *port)
         discard(rt, m);
         m = next;
     }
+    pr_end me = pr_port_end(rt, port);
+    pr_ties_end(&me, NULL);
     pthread_mutex_lock(&rt->root_lock);
     if (a->generation + 1 < PR_GENERATIONS) {   /* else retired, see actor.h */
         port->next = rt->free_ports;
@@ -100,6 +99,23 @@ void pr_port_wake(pr_actor *a)
         pr_parker_notify(&a->port->parker);
 }
 
+/* What comes in beside messages and replies. */
+static void take_tie(pr_runtime *rt, pr_port *port, pr_msg *m)
+{
+    pr_end me = pr_port_end(rt, port);
+    if (m->kind == PR_MSG_DOWN) {
+        pr_queue_push(&port->queue, m);   /* looked at again when it is received */
+    } else if (m->kind != PR_MSG_EXIT) {
+        pr_ties_told(&me, m);
+    } else if (pr_ties_take_exit(&me, m)) {   /* a thread is not ended by a link: it is told */
+        m->kind = PR_MSG_USER;
+        PR_COUNT(rt, (pr_worker *)NULL, sent, 1);
+        pr_queue_push(&port->queue, m);
+    } else {
+        pr_msg_free(NULL, m);
+    }
+}
+
 /* Takes what has come in; returns the reply to `ask` if it is there. */
 static pr_msg *look(pr_runtime *rt, pr_port *port, uint32_t ask)
 {
@@ -112,6 +128,8 @@ static pr_msg *look(pr_runtime *rt, pr_port *port, uint32_t ask)
             pr_queue_push(&port->queue, m);
         } else if (ask != 0 && m->ask == ask && !found && (m->kind == PR_MSG_REPLY || m->kind == PR_MSG_ERROR)) {
             found = m;
+        } else if (m->kind != PR_MSG_REPLY && m->kind != PR_MSG_ERROR) {
+            take_tie(rt, port, m);
         } else {
             PR_COUNT(rt, (pr_worker *)NULL, late_replies, 1);
             pr_msg_free(NULL, m);

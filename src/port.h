@@ -14,6 +14,7 @@ typedef struct pr_port {
     pr_parker parker;
     pr_queue queue;           /* taken from the stack and not asked for yet; the port's thread */
     uint32_t next_ask;
+    pr_ties ties;             /* its links and monitors; the port's thread */
     struct pr_port *next;     /* the runtime's lists */
 } pr_port;
 
@@ -30,6 +31,7 @@ void pr_port_fill(pr_runtime *rt, pr_port *port);
 bool pr_port_wait(pr_port *port, uint64_t until_ns);
 /* A sender, after its push. */
 void pr_port_wake(pr_actor *a);
+static inline pr_end pr_port_end(pr_runtime *rt, pr_port *port) { return (pr_end){rt, NULL, port->id, &port->ties}; }
 void pr_ports_destroy(pr_runtime *rt);
 
 #endif

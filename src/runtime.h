@@ -65,6 +65,7 @@ struct pr_runtime {
     _Atomic int stopping;         /* shutdown has begun; under root_lock for births at the root */
     _Atomic int exit;             /* all actors have ended: workers leave. release/acquire */
     _Atomic int script_failed;
+    _Atomic uint32_t monitors;    /* numbers given out; relaxed */
     _Atomic uint32_t sleepers;    /* workers parked without a limit or for a timer. seq_cst, see worker.c */
     _Atomic uint32_t watchers;    /* workers parked for a moment beside a small surplus */
     _Atomic uint32_t active;      /* workers that something could still happen on; see worker.c */
@@ -113,7 +114,7 @@ void pr_asker_waits_for(pr_runtime *rt, uint64_t asker, uint64_t old, uint64_t w
 void pr_reply_error(pr_runtime *rt, pr_worker *w, pr_msg *m, const char *kind, const char *text);
 const char *pr_dead_reason_name(enum pr_dead_reason reason);
 enum pr_dead_reason pr_dead_reason_named(const char *name);   /* NOBODY for what is none */
-/* Counts, answers a pending ask, frees. */
+/* Counts, answers a pending ask, frees; of other kinds than USER: pr_control_undelivered. */
 void pr_dead_letter(pr_runtime *rt, pr_worker *w, pr_msg *m, enum pr_dead_reason reason);
 /* STOP, KILL or DRAIN to an actor; `reason` is a message whose payload is taken (consumed), or NULL.
  * ordered: by its parent or the shutdown. */
@@ -130,7 +131,12 @@ typedef struct pr_spawn {
     uint8_t restart;
     uint16_t flags;              /* SCRIPT, FLOATS */
     pr_msg *args;                /* NULL or start's arguments; taken on success */
+    pr_msg *ties;                /* nodes for the actor's table (see ties.h), linked by next; taken on success */
+    bool has_shutdown;           /* shutdown_ms is meant; else it is PR_SHUTDOWN_MS */
+    uint64_t shutdown_ms;
 } pr_spawn;
+
+enum { PR_SHUTDOWN_MS = 5000 };
 
 /* Any thread; `w`: the parent is the actor in hand there, unless that floats; otherwise the root.
  * PR_OK and *id; PR_EXISTS and the holder in *id; PR_STOPPING; PR_NOMEM. */

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PERIOD_MS = 5000, STOP_MS = 5000, RETRY_MS = 10 };
+enum { PERIOD_MS = 5000, RETRY_MS = 10 };
 
 static pr_actor *at(pr_runtime *rt, uint32_t link) { return link ? pr_actor_at(&rt->actors, link - 1) : NULL; }
 static uint64_t id_of(const pr_actor *a) { return PR_GET(a->id); }
@@ -27,10 +27,12 @@ static void deadline(pr_worker *w, pr_alarm *alarm);
 pr_extra *pr_actor_extra(pr_actor *a)
 {
     if (!a->extra) {
-        a->extra = pr_zalloc(sizeof *a->extra);
-        if (a->extra) {
-            a->extra->actor = a;
-            a->extra->deadline.fire = deadline;
+        pr_extra *extra = pr_zalloc(sizeof *extra);
+        if (extra) {
+            extra->actor = a;
+            extra->deadline.fire = deadline;
+            extra->shutdown_ms = PR_SHUTDOWN_MS;
+            a->extra = extra;
         }
     }
     return a->extra;
@@ -39,9 +41,9 @@ pr_extra *pr_actor_extra(pr_actor *a)
 static void arm_deadline(pr_worker *w, pr_actor *a)
 {
     pr_extra *extra = pr_actor_extra(a);
-    if (extra && !pr_timer_armed(&extra->deadline.timer)) {
+    if (extra && !pr_timer_armed(&extra->deadline.timer) && extra->shutdown_ms != UINT64_MAX) {
         pr_worker_clock(w);
-        pr_wheel_add(&w->wheel, &extra->deadline.timer, w->now_ms + STOP_MS);
+        pr_wheel_add(&w->wheel, &extra->deadline.timer, w->now_ms + extra->shutdown_ms);
     }
 }
 
@@ -142,9 +144,13 @@ static void free_message(pr_worker *w, pr_msg *m)
 
 /* From here on anyone who holds the id may send. release: pairs with pr_actor_find. A root's child is published
  * under root_lock, so that a shutdown that begins meanwhile finds it. */
-static void publish(pr_actor *a, uint64_t id, uint32_t worker)
+static void publish(pr_actor *a, uint64_t id, const pr_spawn *s)
 {
-    if (!worker) {
+    for (pr_msg *node = s->ties, *next; node; node = next) {
+        next = node->next;
+        pr_ties_add(&a->extra->ties, node);
+    }
+    if (!s->worker) {
         pr_stack_open(&a->mailbox);
         pr_stack_open(&a->control);
     }
@@ -191,9 +197,19 @@ pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
     PR_SET(a->state, PR_STATE_SCHEDULED);
     PR_SET(a->first_child, 0);
     PR_SET(a->children, 0);
+    if (s->ties || s->has_shutdown) {
+        if (!pr_actor_extra(a)) {
+            pr_actor_free(&rt->actors, cache, a);
+            free_message(w, wake);
+            return PR_NOMEM;
+        }
+        if (s->has_shutdown)
+            a->extra->shutdown_ms = s->shutdown_ms;
+    }
     if (s->name) {
         int put = pr_registry_put(&rt->names, s->name, s->name_len, born, id);
         if (put != PR_REGISTRY_OK) {
+            pr_free(a->extra);
             pr_actor_free(&rt->actors, cache, a);
             free_message(w, wake);
             return put == PR_REGISTRY_EXISTS ? PR_EXISTS : PR_NOMEM;
@@ -204,17 +220,18 @@ pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
     if (parent) {
         link_child(rt, &parent->first_child, a);
         PR_BUMP(parent->children, 1);
-        publish(a, born, s->worker);
+        publish(a, born, s);
     } else {
         pthread_mutex_lock(&rt->root_lock);
         bool late = atomic_load_explicit(&rt->stopping, memory_order_relaxed);
         if (!late) {
             link_child(rt, &rt->root_first, a);
             rt->root_children++;
-            publish(a, born, s->worker);
+            publish(a, born, s);
         }
         pthread_mutex_unlock(&rt->root_lock);
         if (late) {
+            pr_free(a->extra);
             if (s->name)
                 pr_registry_remove(&rt->names, s->name, s->name_len, born);
             pr_actor_free(&rt->actors, cache, a);
@@ -336,21 +353,56 @@ static void rebirth(pr_worker *w, pr_actor *a)
     }
 }
 
-static void discard(pr_worker *w, pr_msg *m, enum pr_dead_reason reason)
-{
-    if (m->kind == PR_MSG_USER)
-        pr_dead_letter(w->rt, w, m, reason);
-    else
-        pr_msg_free(&w->pool, m);
-}
-
 static void discard_list(pr_worker *w, pr_msg *m)
 {
     while (m) {
         pr_msg *next = m->next;
-        discard(w, m, PR_DEAD_NOBODY);
+        pr_dead_letter(w->rt, w, m, PR_DEAD_NOBODY);
         m = next;
     }
+}
+
+static pr_end end_of(pr_worker *w, pr_actor *a, uint64_t id)
+{
+    return (pr_end){w->rt, w, id, &a->extra->ties};
+}
+
+/* What others are told of its end: a message of one value, or NULL for "normal". *made: it is to be freed. */
+static pr_msg *last_reason(pr_worker *w, pr_actor *a, bool *made)
+{
+    static const char killed[] = "killed", failed[] = "failed";
+    pr_msg *reason = a->extra->stop_reason;
+    bool is_error = reason && reason->kind == PR_MSG_ERROR;
+    *made = false;
+    if (!(a->flags & PR_FLAG_KILL) && !is_error)
+        return reason;
+    *made = true;
+    pr_msg *m = NULL;
+    if (!(a->flags & PR_FLAG_KILL) && a->ops->kin && a->ops->kin->reason && (m = a->ops->kin->reason(w, reason)))
+        return m;
+    const char *text = a->flags & PR_FLAG_KILL ? killed : failed;
+    if ((m = pr_msg_new(&w->pool, pr_wire_size_bytes(6)))) {
+        pr_wire_put_string(m->data, text, 6);
+        m->count = 1;
+        return m;
+    }
+    *made = false;
+    return reason;
+}
+
+/* Last, when its name is free: whoever hears of the end may take it. As the sender that it was: behind what it sent. */
+static void end_ties(pr_worker *w, pr_actor *a, uint64_t id)
+{
+    bool made;
+    if (a->extra->ties.count == 0) {
+        pr_free(a->extra->ties.buckets);
+        return;
+    }
+    pr_msg *reason = last_reason(w, a, &made);
+    pr_end me = end_of(w, a, id);
+    pr_ties_end(&me, reason);
+    if (made)
+        pr_msg_free(&w->pool, reason);
 }
 
 static void die(pr_worker *w, pr_actor *a)
@@ -377,6 +429,7 @@ static void die(pr_worker *w, pr_actor *a)
         pr_msg_free(&w->pool, a->start_args);
     if (a->extra) {
         discard_list(w, a->extra->stash.head);
+        end_ties(w, a, id);
         if (a->extra->stop_reason)
             pr_msg_free(&w->pool, a->extra->stop_reason);
         pr_free(a->extra);
@@ -515,6 +568,20 @@ void pr_actor_start(pr_worker *w, pr_actor *a)
     finish_handler(w, a, a->ops->start(w, a));
 }
 
+/* What else comes in the user lane. False: it is dealt with. */
+static bool turned_to_user(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    if (m->kind == PR_MSG_DRAIN) {
+        pr_actor_told_to_stop(w, a, m);
+        return false;
+    }
+    pr_end me = end_of(w, a, id_of(a));
+    if (a->extra && pr_ties_take_down(&me, m))
+        return true;
+    pr_msg_free(&w->pool, m);
+    return false;
+}
+
 void pr_actor_handle(pr_worker *w, pr_actor *a, pr_msg *m)
 {
     if (m->timer && !pr_user_timer_deliver(w->rt, w, m)) {
@@ -522,10 +589,8 @@ void pr_actor_handle(pr_worker *w, pr_actor *a, pr_msg *m)
         pr_msg_free(&w->pool, m);
         return;
     }
-    if (m->kind == PR_MSG_DRAIN) {
-        pr_actor_told_to_stop(w, a, m);
+    if (m->kind != PR_MSG_USER && !turned_to_user(w, a, m))
         return;
-    }
     m->next = NULL;
     w->hand = m;
     /* Counted before the reply is out: who has it finds it counted. */
@@ -575,7 +640,7 @@ void pr_actor_told_to_stop(pr_worker *w, pr_actor *a, pr_msg *m)
         clear_flags(a, PR_FLAG_RESTART);
         PR_SET(a->stopping, 1);
     }
-    if (m->kind == PR_MSG_KILL)
+    if (m->kind == PR_MSG_KILL || (a->extra && a->extra->shutdown_ms == 0))
         set_flags(a, PR_FLAG_KILL);
     pr_extra *extra = m->count > 0 ? pr_actor_extra(a) : NULL;
     if (extra && !extra->stop_reason && !(a->flags & PR_FLAG_ENDING))
@@ -605,14 +670,59 @@ void pr_actor_told_to_stop(pr_worker *w, pr_actor *a, pr_msg *m)
     begin_end(w, a);
 }
 
+/* Whom it is linked to has ended. The payload is "exit", ref, reason: two values of 9 bytes, and the reason. */
+static void told_of_exit(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    enum { BEFORE = 18 };
+    static const uint8_t normal[] = {PR_TAG_STRING, 6, 0, 0, 0, 'n', 'o', 'r', 'm', 'a', 'l'};
+    pr_end me = end_of(w, a, id_of(a));
+    if (!a->extra || !pr_ties_take_exit(&me, m)) {
+        pr_msg_free(&w->pool, m);
+    } else if (a->ops->kin && a->ops->kin->traps && a->ops->kin->traps(w, a)) {
+        m->kind = PR_MSG_USER;
+        PR_BUMP(w->counters.sent, 1);
+        pr_queue_push(&a->user, m);
+        PR_BUMP(a->depth, 1);
+        if (a->flags & PR_FLAG_RECEIVING && !(a->flags & PR_FLAG_ENDING))
+            pr_actor_satisfy(w, a);
+    } else if (m->size == BEFORE + sizeof normal && memcmp(m->data + BEFORE, normal, sizeof normal) == 0) {
+        pr_msg_free(&w->pool, m);
+    } else {
+        m->size -= BEFORE;
+        memmove(m->data, m->data + BEFORE, m->size);
+        m->count = 1;
+        m->kind = PR_MSG_STOP;
+        pr_actor_told_to_stop(w, a, m);
+    }
+}
+
+static void told_of_tie(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    if (!pr_actor_extra(a)) {
+        pr_control_undelivered(w->rt, w, m);   /* no memory to watch it by: as if it were not there */
+        return;
+    }
+    pr_end me = end_of(w, a, id_of(a));
+    pr_ties_told(&me, m);
+}
+
 void pr_actor_orders(pr_worker *w, pr_actor *a)
 {
     pr_msg *m;
     while ((m = pr_queue_pop(&a->orders))) {
-        if (m->kind == PR_MSG_STOP || m->kind == PR_MSG_KILL)
+        switch (m->kind) {
+        case PR_MSG_STOP: case PR_MSG_KILL:
             pr_actor_told_to_stop(w, a, m);
-        else
+            break;
+        case PR_MSG_EXIT:
+            told_of_exit(w, a, m);
+            break;
+        case PR_MSG_MONITOR: case PR_MSG_DEMONITOR: case PR_MSG_LINK: case PR_MSG_UNLINK:
+            told_of_tie(w, a, m);
+            break;
+        default:
             pr_msg_free(&w->pool, m);
+        }
     }
 }
 
@@ -629,8 +739,8 @@ static void deadline(pr_worker *w, pr_alarm *alarm)
     pr_actor_describe(w->rt, id_of(a), who, sizeof who);
     if (a->ops->where)
         a->ops->where(w, a->wait->suspended, where, sizeof where);
-    pr_logf(&w->rt->log, PR_LOG_WARN, "%s did not stop within %d s: its suspended handler is dropped%s%s", who,
-            STOP_MS / 1000, where[0] ? " at " : "", where);
+    pr_logf(&w->rt->log, PR_LOG_WARN, "%s did not stop within %g s: its suspended handler is dropped%s%s", who,
+            (double)a->extra->shutdown_ms / 1000, where[0] ? " at " : "", where);
     pr_actor_abandon(w, a);
     set_flags(a, PR_FLAG_KILL);
     begin_end(w, a);

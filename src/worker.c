@@ -298,14 +298,14 @@ static void adopt(pr_worker *w, pr_actor *a, pr_msg *m, bool control)
         if (m->target != PR_GET(a->id) || reply) {
             /* Meant for an earlier bearer of the record; or a reply, which no floating actor waits for. */
             if (control) {
-                pr_msg_free(&w->pool, m);
+                pr_control_undelivered(w->rt, w, m);
             } else if (reply) {
                 PR_BUMP(w->counters.late_replies, 1);
                 pr_msg_free(&w->pool, m);
             } else {
                 pr_dead_letter(w->rt, w, m, PR_DEAD_NOBODY);
             }
-        } else if (control) {
+        } else if (control || pr_ties_order_lane(m)) {
             pr_queue_push(&a->orders, m);
         } else {
             pr_queue_push(&a->user, m);
@@ -576,10 +576,7 @@ static void close_inboxes(pr_worker *w)
     pr_user_timers_end(w, &w->timers);
     for (pr_msg *m = pr_stack_close(&w->inbox), *after; m; m = after) {
         after = m->next;
-        if (m->kind == PR_MSG_USER)
-            pr_dead_letter(w->rt, w, m, PR_DEAD_SHUTDOWN);
-        else
-            pr_msg_free(&w->pool, m);
+        pr_dead_letter(w->rt, w, m, PR_DEAD_SHUTDOWN);
     }
 }
 

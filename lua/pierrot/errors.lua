@@ -1,5 +1,6 @@
--- Error objects: what a failed ask raises, what `stop` gets as its reason after a failure, what deferred:fail
--- sends. Fields: kind, message, traceback, cause, ref. Any of them may be nil but kind and message.
+-- Error objects: what a failed ask raises, what `stop` gets as its reason after a failure, what monitors and links
+-- tell, what `on_failure` is asked about, what deferred:fail sends. Fields: kind, message, traceback, cause, ref, and
+-- of a failure: actor, behaviour, first (the message's first value). Any may be nil but kind and message.
 
 local errors = {}
 
@@ -15,11 +16,12 @@ function Error:__tostring()
   return text
 end
 
-function errors.new(kind, message, traceback, cause)
+function errors.new(kind, message, traceback, cause, actor, behaviour, first)
   if cause == nil then
     cause = message
   end
-  return setmetatable({ kind = kind, message = message, traceback = traceback, cause = cause }, Error)
+  return setmetatable({ kind = kind, message = message, traceback = traceback, cause = cause, actor = actor,
+                        behaviour = behaviour, first = first }, Error)
 end
 
 -- An error value in words.
@@ -58,8 +60,8 @@ function errors.failure(err, traceback)
   return "failed", text_of(err), traceback, err
 end
 
--- Raises what a failed ask reports: core's kind, message, traceback and cause.
-function errors.raise_ask(ref, within, kind, message, traceback, cause)
+-- Raises what a failed ask reports, as core gives it.
+function errors.raise_ask(ref, within, kind, message, traceback, cause, actor, behaviour, first)
   local who = tostring(ref)
   if type(ref) == "string" then
     who = ("actor %q"):format(ref)
@@ -67,7 +69,8 @@ function errors.raise_ask(ref, within, kind, message, traceback, cause)
   local err
   if kind == "failed" then
     if cause == nil then cause = message end
-    err = errors.new(kind, ("ask: %s failed: %s"):format(who, message or "?"), traceback, cause)
+    local text = ("ask: %s failed: %s"):format(who, message or "?")
+    err = errors.new(kind, text, traceback, cause, actor, behaviour, first)
   elseif kind == "timeout" then
     local limit = within and (" within %g s"):format(within) or " in time"
     err = errors.new(kind, ("ask: no reply from %s%s"):format(who, limit))

@@ -42,7 +42,7 @@ end
 
 for _, name in ipairs { "tell", "drain", "kill", "is_alive", "info", "self", "sender", "parent", "children",
                         "forward", "sleep", "yield", "send_after", "send_every", "now", "register", "unregister",
-                        "whereis", "stats", "join", "leave", "members", "publish" } do
+                        "whereis", "stats", "join", "leave", "members", "publish", "monitor", "link", "unlink" } do
   pierrot[name] = core[name]
 end
 
@@ -53,6 +53,7 @@ end
 core.ref_methods {
   tell = pierrot.tell, ask = pierrot.ask, ask_within = pierrot.ask_within, stop = core.stop, drain = core.drain,
   kill = core.kill, is_alive = core.is_alive, info = core.info,
+  cancel = core.cancel,   -- of monitors, which are numbered like refs
 }
 
 -- pierrot.stop(ref [, reason]); inside an actor also pierrot.stop([reason]), which ends that actor. A string is a
@@ -125,8 +126,8 @@ require "pierrot.flow"(pierrot, core, misuse)
 -- Spawning -----------------------------------------------------------------------------------------------------
 
 local restarts = { transient = 0, permanent = 1, temporary = 2 }
-local later = { mailbox = true, dispatcher = true, shutdown = true, reentrant = true, timeslice = true, link = true,
-                monitor = true }
+local later = { mailbox = true, dispatcher = true, reentrant = true, timeslice = true }
+local known = { name = true, restart = true, worker = true, link = true, monitor = true, shutdown = true }
 
 -- behaviour -> { handle, watch }; a behaviour is packed once while what it reads stays the same
 local carried = setmetatable({}, { __mode = "k" })
@@ -156,7 +157,7 @@ local function name_of(behaviour)
 end
 
 -- API.md has these; accepting and ignoring them would be a lie.
-local fields_later = { "supervise", "trap_exit", "upgrade" }
+local fields_later = { "supervise", "upgrade" }
 
 -- The handle of a behaviour for core.spawn, or nil and what is wrong with it.
 local function carry(behaviour)
@@ -194,11 +195,11 @@ end
 
 local function check_options(options)
   for key in pairs(options) do
-    if type(key) == "string" and key ~= "name" and key ~= "restart" and key ~= "worker" then
+    if type(key) == "string" and not known[key] then
       if later[key] then
         misuse(3, "spawn: the option '%s' is not in this version of pierrot", key)
       end
-      misuse(3, "spawn: unknown option '%s' (there are name, restart, worker)", key)
+      misuse(3, "spawn: unknown option '%s' (there are name, restart, worker, link, monitor, shutdown)", key)
     end
   end
   local name, restart, worker = options.name, options.restart, options.worker
@@ -216,7 +217,20 @@ local function check_options(options)
   elseif type(worker) ~= "number" or worker < 1 or worker % 1 ~= 0 or worker > 65000 then
     misuse(3, 'spawn: worker: "here" or an index from 1 expected, got %s', tostring(worker))
   end
-  return name, restarts[restart or "transient"], worker
+  local link, monitor, shutdown = options.link, options.monitor, options.shutdown
+  if link == nil and monitor == nil and shutdown == nil then
+    return name, restarts[restart or "transient"], worker, false
+  end
+  for _, key in ipairs { "link", "monitor" } do
+    if options[key] ~= nil and type(options[key]) ~= "boolean" then
+      misuse(3, "spawn: %s: true or false expected, got %s", key, tostring(options[key]))
+    end
+  end
+  if shutdown ~= nil and (type(shutdown) ~= "number" or not (shutdown >= 0)) then
+    misuse(3, "spawn: shutdown: a number of seconds, 0 or more, expected, got %s", tostring(shutdown))
+  end
+  return name, restarts[restart or "transient"], worker,
+         { link = link, monitor = monitor, shutdown = shutdown and math.ceil(shutdown * 1000) }
 end
 
 local function highest(options)
@@ -237,12 +251,12 @@ function pierrot.spawn(behaviour, ...)
     return answer(core.spawn(entry.handle, nil, 0, 0, false, ...))
   end
   if type(behaviour) == "table" and behaviour[1] ~= nil then
-    local name, restart, worker = check_options(behaviour)
+    local name, restart, worker, rare = check_options(behaviour)
     local handle, problem = carry(behaviour[1])
     if not handle then
       misuse(2, "spawn: %s", problem)
     end
-    return answer(core.spawn(handle, name, restart, worker, false, unpack(behaviour, 2, highest(behaviour))))
+    return answer(core.spawn(handle, name, restart, worker, rare, unpack(behaviour, 2, highest(behaviour))))
   end
   if behaviour == nil then
     misuse(2, "spawn: a behaviour (a function, a table or a module's name) expected, got nil")
@@ -390,7 +404,7 @@ end
 function pierrot._run_script(path, catch_signals, ...)
   catch_signals()
   local handle = core.intern(script_mark .. path, path)
-  local ref, reason = core.spawn(handle, nil, restarts.temporary, 0, true, ...)
+  local ref, reason = core.spawn(handle, nil, restarts.temporary, 0, { script = true }, ...)
   if not ref then
     return nil, reason
   end

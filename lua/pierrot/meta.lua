@@ -43,6 +43,7 @@ local Ref = {}
 ---@field on? table<string, pierrot.Handler> takes messages whose first value is that string, and gets the values after it
 ---@field receive? pierrot.Handler takes every other message; without it that is a dead letter
 ---@field stop? fun(self: table, reason: any) at the end of each life whose `start` succeeded
+---@field trap_exit? boolean exits of links arrive as messages: "exit", ref, reason
 
 --- A behaviour and the arguments of its `start` in the array part, and options. `restart`: after a failure
 --- ("transient", the default), always, never.
@@ -52,6 +53,9 @@ local Ref = {}
 ---@field name? string unique in the runtime, 1 to 255 bytes
 ---@field restart? "transient"|"permanent"|"temporary"
 ---@field worker? "here"|integer the spawner's worker, or an index from 1; default: any
+---@field shutdown? number seconds to stop in, default 5; 0: killed at once; math.huge: no limit
+---@field link? boolean links it to the spawner from its birth
+---@field monitor? boolean monitors it from its birth: `spawn` returns the monitor as well
 
 --- What a failed ask raises, and what `stop` gets as its reason after a failure. `tostring(err)` is the message and
 --- the traceback.
@@ -61,6 +65,9 @@ local Ref = {}
 ---@field traceback? string of the handler that failed
 ---@field cause? any what that handler raised
 ---@field ref? pierrot.Target whom it was about
+---@field actor? pierrot.Ref who failed
+---@field behaviour? string the name of its behaviour
+---@field first? any the first value of the message that it failed at
 
 ---@class pierrot.Info
 ---@field ref pierrot.Ref
@@ -177,6 +184,14 @@ local Timer = {}
 ---@return boolean
 function Timer:cancel() end
 
+--- What `monitor` returns: a small value, equal (`==`) to the one that comes with the "down", good as a table key.
+---@class pierrot.Monitor
+local Monitor = {}
+
+--- Whether its "down" was still to come. After it none arrives, even if it was queued already.
+---@return boolean
+function Monitor:cancel() end
+
 --- The reply of an ask, taken over by `defer`. May be kept, and sent to another actor.
 ---@class pierrot.Deferred
 local Deferred = {}
@@ -210,9 +225,34 @@ local pierrot = {}
 ---@param behaviour pierrot.Behaviour|pierrot.Handler|string|pierrot.Spawn a string is a module's name
 ---@param ... pierrot.Value arguments of `start`
 ---@return pierrot.Ref? ref
----@return "exists"|"stopping"|"not enough memory"|nil reason
+---@return "exists"|"stopping"|"not enough memory"|pierrot.Monitor|nil reason with `monitor = true` and a ref: the monitor
 ---@return pierrot.Ref? holder
 function pierrot.spawn(behaviour, ...) end
+
+--- Watches an actor: once, at its end, `"down", ref, reason, monitor` arrives as a message; at once with the reason
+--- "noproc" when it is dead. Reasons: "normal", "shutdown", "killed", an error object, or what `stop` was given. A
+--- restart is no end. nil and "dead" for a name that nobody has.
+---
+--- ```lua
+--- self.jobs[pierrot.monitor(worker)] = job
+--- ```
+---@param target pierrot.Target
+---@return pierrot.Monitor? monitor
+---@return "dead"? reason
+function pierrot.monitor(target) end
+
+--- Links this actor and another one: whichever ends with another reason than "normal" ends the other, unless that one
+--- has `trap_exit = true` and gets `"exit", ref, reason` as a message. A dead target: an exit of reason "noproc".
+--- Outside: as if the program had `trap_exit`. nil and "dead" for a name that nobody has.
+---@param target pierrot.Target
+---@return true|nil linked
+---@return "dead"? reason
+function pierrot.link(target) end
+
+--- Whether there was a link. No exit comes from it any more, but for one that is a queued message already.
+---@param target pierrot.Target
+---@return boolean
+function pierrot.unlink(target) end
 
 --- As `ref:tell(...)`; nil and "dead" for a name that nobody has.
 ---

@@ -25,7 +25,7 @@ static pr_outcome target_receive(pr_worker *w, pr_actor *a, pr_msg *m)
     atomic_fetch_add(&town.handled, 1);
     return m->data[0] == FAIL ? PR_FAILED : PR_DONE;
 }
-static const pr_ops target_ops = {done_start, target_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops target_ops = {done_start, target_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 static void forget_timer(pr_user_timer **t)
 {
@@ -97,7 +97,7 @@ static pr_outcome producer_receive(pr_worker *w, pr_actor *a, pr_msg *m)
     atomic_fetch_add(tell(w->rt, w, PR_GET(a->id), NULL, 0) == PR_OK ? &town.accepted : &town.refused, 1);
     return PR_DONE;
 }
-static const pr_ops producer_ops = {done_start, producer_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops producer_ops = {done_start, producer_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 static void hammer(shape s, uint64_t seed)
 {

@@ -55,7 +55,7 @@ static pr_outcome target_stop(pr_worker *w, pr_actor *a, const pr_msg *reason)
     return PR_DONE;
 }
 static void target_release(pr_worker *w, pr_actor *a) { (void)w; enter(data_of(a)); }
-static const pr_ops target_ops = {target_start, target_receive, done_resume, target_stop, done_abandon, target_release, NULL};
+static const pr_ops target_ops = {target_start, target_receive, done_resume, target_stop, done_abandon, target_release, NULL, NULL};
 
 /* Another actor in that place. */
 static void renew(stage *s, unsigned place, uint64_t old, pr_worker *w)
@@ -120,7 +120,7 @@ static pr_outcome producer_receive(pr_worker *w, pr_actor *a, pr_msg *m)
     tell(w->rt, w, PR_GET(a->id), &left, sizeof left);
     return PR_DONE;
 }
-static const pr_ops producer_ops = {done_start, producer_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops producer_ops = {done_start, producer_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 static void hammer(shape shape_of)
 {

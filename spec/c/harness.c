@@ -242,7 +242,7 @@ pr_outcome done_resume(pr_worker *w, pr_actor *a) { (void)w, (void)a; return PR_
 pr_outcome done_stop(pr_worker *w, pr_actor *a, const pr_msg *reason) { (void)w, (void)a, (void)reason; return PR_DONE; }
 void done_abandon(pr_worker *w, pr_actor *a, void *suspended) { (void)w, (void)a, (void)suspended; }
 void done_release(pr_worker *w, pr_actor *a) { (void)w, (void)a; }
-const pr_ops idle_ops = {done_start, done_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+const pr_ops idle_ops = {done_start, done_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 static void *crew_main(void *context)
 {

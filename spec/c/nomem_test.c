@@ -31,7 +31,7 @@ static pr_outcome worker_receive(pr_worker *w, pr_actor *a, pr_msg *m)
         return PR_DONE;
     }
 }
-static const pr_ops worker_ops = {done_start, worker_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops worker_ops = {done_start, worker_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 static void ask(pr_runtime *rt, uint64_t id)
 {

@@ -41,7 +41,7 @@ static pr_outcome target_receive(pr_worker *w, pr_actor *a, pr_msg *m)
     atomic_fetch_add_explicit(&field.received, 1, memory_order_release);
     return PR_DONE;
 }
-static const pr_ops target_ops = {done_start, target_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops target_ops = {done_start, target_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 typedef struct sender {
     uint64_t random;
@@ -82,7 +82,7 @@ static pr_outcome sender_receive(pr_worker *w, pr_actor *a, pr_msg *m)
         tell(w->rt, w, PR_GET(a->id), &again, 1);
     return PR_DONE;
 }
-static const pr_ops sender_ops = {done_start, sender_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops sender_ops = {done_start, sender_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 static void *outside(void *context, unsigned index)
 {

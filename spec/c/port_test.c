@@ -63,7 +63,7 @@ static pr_outcome answer_receive(pr_worker *w, pr_actor *a, pr_msg *m)
     m->ask = 0;
     return PR_DONE;
 }
-static const pr_ops answer_ops = {done_start, answer_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops answer_ops = {done_start, answer_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 typedef struct bureau { pr_runtime *rt; uint64_t id[4]; } bureau;
 

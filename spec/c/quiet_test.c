@@ -41,7 +41,7 @@ static pr_outcome node_receive(pr_worker *w, pr_actor *a, pr_msg *m)
     atomic_fetch_sub(&net.pending, 1);
     return PR_DONE;
 }
-static const pr_ops node_ops = {done_start, node_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops node_ops = {done_start, node_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 static void quiet_is_quiet(void **state)
 {
@@ -133,7 +133,7 @@ static pr_outcome bell_receive(pr_worker *w, pr_actor *a, pr_msg *m)
     atomic_fetch_add(&b->rung, 1);
     return PR_DONE;
 }
-static const pr_ops bell_ops = {done_start, bell_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops bell_ops = {done_start, bell_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 /* Sets a timer to itself, and cancels it in a later handler, around the time it is due. */
 static pr_outcome setter_receive(pr_worker *w, pr_actor *a, pr_msg *m)
@@ -166,7 +166,7 @@ static pr_outcome setter_receive(pr_worker *w, pr_actor *a, pr_msg *m)
     }
     return PR_DONE;
 }
-static const pr_ops setter_ops = {done_start, setter_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops setter_ops = {done_start, setter_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 static void nothing_comes_after_a_cancel(void **state)
 {

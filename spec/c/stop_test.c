@@ -46,7 +46,7 @@ static void victim_release(pr_worker *w, pr_actor *a)
     (void)w;
     atomic_fetch_add(&((victim *)data_of(a))->released, 1);
 }
-static const pr_ops victim_ops = {victim_start, victim_receive, done_resume, victim_stop, done_abandon, victim_release, NULL};
+static const pr_ops victim_ops = {victim_start, victim_receive, done_resume, victim_stop, done_abandon, victim_release, NULL, NULL};
 
 /* An actor that fills the victim's mailbox and gives the order behind it. */
 typedef struct foe { victim *v; uint64_t victim; uint8_t kind; } foe;
@@ -77,7 +77,7 @@ static pr_outcome foe_receive(pr_worker *w, pr_actor *a, pr_msg *m)
     order(w->rt, w, f->victim, f->kind);
     return PR_DONE;
 }
-static const pr_ops foe_ops = {done_start, foe_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops foe_ops = {done_start, foe_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 static void order_behind_a_full_mailbox(shape s, uint8_t kind, int place, bool floats)
 {
@@ -165,7 +165,7 @@ static void sleeper_abandon(pr_worker *w, pr_actor *a, void *suspended)
     (void)w, (void)suspended;
     atomic_fetch_add(&((sleeper *)data_of(a))->abandoned, 1);
 }
-static const pr_ops sleeper_ops = {sleeper_start, sleeper_receive, done_resume, sleeper_stop, sleeper_abandon, done_release, NULL};
+static const pr_ops sleeper_ops = {sleeper_start, sleeper_receive, done_resume, sleeper_stop, sleeper_abandon, done_release, NULL, NULL};
 
 static void kill_ends_what_sleeps(void **state)
 {
@@ -209,7 +209,7 @@ static pr_outcome forever_receive(pr_worker *w, pr_actor *a, pr_msg *m)
         tell(w->rt, w, PR_GET(a->id), NULL, 0);
     return PR_DONE;
 }
-static const pr_ops forever_ops = {done_start, forever_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops forever_ops = {done_start, forever_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 static pr_outcome answer_receive(pr_worker *w, pr_actor *a, pr_msg *m)
 {
@@ -224,7 +224,7 @@ static pr_outcome answer_receive(pr_worker *w, pr_actor *a, pr_msg *m)
     pr_reply(w->rt, w, reply);
     return PR_DONE;
 }
-static const pr_ops answer_ops = {done_start, answer_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops answer_ops = {done_start, answer_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 static void a_cold_actor_answers_while_all_are_busy(void **state)
 {

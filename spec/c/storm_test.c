@@ -28,7 +28,7 @@ static void release(pr_worker *w, pr_actor *a)
     atomic_fetch_add_explicit(&ended, 1, memory_order_relaxed);
     progress();
 }
-static const pr_ops short_ops = {start, done_receive, done_resume, done_stop, done_abandon, release, NULL};
+static const pr_ops short_ops = {start, done_receive, done_resume, done_stop, done_abandon, release, NULL, NULL};
 
 enum { WAVE = 10000 };
 
@@ -95,7 +95,7 @@ static pr_outcome spawner_receive(pr_worker *w, pr_actor *a, pr_msg *m)
         tell(w->rt, w, PR_GET(a->id), NULL, 0);
     return PR_DONE;
 }
-static const pr_ops spawner_ops = {done_start, spawner_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops spawner_ops = {done_start, spawner_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 static void families_end_concurrently(void **state)
 {
@@ -164,7 +164,7 @@ static pr_outcome stopper_receive(pr_worker *w, pr_actor *a, pr_msg *m)
     pr_runtime_stop(w->rt, w);
     return PR_DONE;
 }
-static const pr_ops stopper_ops = {done_start, stopper_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops stopper_ops = {done_start, stopper_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 static void shutdown_from_a_handler(void **state)
 {
@@ -198,7 +198,7 @@ static pr_outcome crier_receive(pr_worker *w, pr_actor *a, pr_msg *m)
     pr_runtime_stop(w->rt, w);
     return PR_DONE;
 }
-static const pr_ops crier_ops = {done_start, crier_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops crier_ops = {done_start, crier_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 static void shutdown_of_many_in_line(void **state)
 {

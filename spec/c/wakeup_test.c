@@ -21,7 +21,7 @@ static pr_outcome runner_receive(pr_worker *w, pr_actor *a, pr_msg *m)
         tell(w->rt, w, r->other, NULL, 0);
     return PR_DONE;
 }
-static const pr_ops runner_ops = {done_start, runner_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops runner_ops = {done_start, runner_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 static void pass_token(shape s, bool floats, uint64_t goal)
 {
@@ -79,7 +79,7 @@ static pr_outcome echo_receive(pr_worker *w, pr_actor *a, pr_msg *m)
     atomic_fetch_add(&e->handled, 1);
     return PR_DONE;
 }
-static const pr_ops echo_ops = {done_start, echo_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops echo_ops = {done_start, echo_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 /* One or two senders to a target: nobody else's message would wake it for one that was left behind. The next one
  * is sent at the moment the last one was handled, when its actor is about to go idle, or a little later. */
@@ -139,7 +139,7 @@ static pr_outcome ring_receive(pr_worker *w, pr_actor *a, pr_msg *m)
     atomic_fetch_add(&rung, 1);
     return PR_DONE;
 }
-static const pr_ops ring_ops = {done_start, ring_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops ring_ops = {done_start, ring_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 /* Is busy until the timer is due, so that the worker finds it so when it has nothing else left. */
 static pr_outcome busy_receive(pr_worker *w, pr_actor *a, pr_msg *m)
@@ -151,7 +151,7 @@ static pr_outcome busy_receive(pr_worker *w, pr_actor *a, pr_msg *m)
         ;
     return PR_DONE;
 }
-static const pr_ops busy_ops = {done_start, busy_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops busy_ops = {done_start, busy_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 static void a_timer_reaches_a_floating_actor(void **state)
 {
@@ -189,7 +189,7 @@ static pr_outcome meet_receive(pr_worker *w, pr_actor *a, pr_msg *m)
         pause_us(20);
     return PR_DONE;
 }
-static const pr_ops meet_ops = {done_start, meet_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops meet_ops = {done_start, meet_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 static pr_outcome host_receive(pr_worker *w, pr_actor *a, pr_msg *m)
 {
@@ -200,7 +200,7 @@ static pr_outcome host_receive(pr_worker *w, pr_actor *a, pr_msg *m)
     }
     return meet_receive(w, a, m);
 }
-static const pr_ops host_ops = {done_start, host_receive, done_resume, done_stop, done_abandon, done_release, NULL};
+static const pr_ops host_ops = {done_start, host_receive, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
 
 static void idle_workers_take_what_lies_behind_long_handlers(void **state)
 {

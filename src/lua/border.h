@@ -43,6 +43,7 @@ typedef struct pr_named {
 typedef struct pr_loaded {
     uint32_t generation;     /* of the pr_behaviour it is; 0: nothing here */
     uint32_t start, receive, stop, table;
+    bool trap_exit;
     uint32_t names_mask;     /* size - 1 of `names`, open addressing */
     pr_named *names;
     const pr_named *last;    /* found last: the next message often has the same name */
@@ -74,7 +75,7 @@ typedef struct pr_lua {
     /* inside */
     pr_co *co;               /* free coroutines */
     int selves;              /* table: handle -> self */
-    int decode_message, prepare_start, prepare_stop, encode_reply, describe_failure; /* C functions, for protected calls */
+    int decode_message, prepare_start, prepare_stop, encode_reply, describe_failure, traps, make_reason; /* C functions, for protected calls */
     int timeout_text, yield_text, new_coroutine;
     uint32_t *free_self, free_self_count, free_self_capacity, next_self;
     pr_loaded *loaded;
@@ -101,6 +102,9 @@ static inline pr_msg *pr_lua_hand(pr_lua *x) { return x->w ? x->w->hand : x->han
 
 /* What yields to the scheduler, as opposed to a coroutine of the script's own. */
 extern char pr_lua_sentinel;
+
+/* The running actor's or the port's end of its links and monitors: to look at; see pr_actor_extra before adding. */
+pr_end pr_lua_end(pr_lua *x);
 
 /* --- errors */
 
@@ -152,7 +156,7 @@ void pr_lua_open_become(lua_State *L, pr_lua *x);
 void pr_lua_become_end(pr_lua *x, pr_actor *a);        /* a life ends: back to the spawned behaviour */
 void pr_lua_close_becomes(pr_lua *x);
 
-/* --- the module's functions (calls.c, inside.c, quick.c, outside.c, hand.c, inspect.c) */
+/* --- the module's functions (calls.c, inside.c, quick.c, outside.c, hand.c, tie.c, inspect.c) */
 
 void pr_lua_open_calls(lua_State *L, pr_lua *x);
 void pr_lua_open_inside(lua_State *L, pr_lua *x);
@@ -160,6 +164,7 @@ void pr_lua_open_quick(lua_State *L, pr_lua *x);
 void pr_lua_open_outside(lua_State *L, pr_lua *x);
 void pr_lua_open_groups(lua_State *L, pr_lua *x);
 void pr_lua_open_hand(lua_State *L, pr_lua *x);
+void pr_lua_open_tie(lua_State *L, pr_lua *x);
 void pr_lua_open_inspect(lua_State *L, pr_lua *x);
 /* Adds functions to the table on top, each with the context as upvalue. */
 void pr_lua_add(lua_State *L, pr_lua *x, const luaL_Reg *functions);

@@ -86,6 +86,8 @@ static int l_tell_inside(lua_State *L)
         return 1;
     }
     pr_msg_free(&w->pool, m);
+    if (pr_monitor_valid(target))
+        return pr_lua_raise(L, 1, "tell: a ref or a registered name expected, got a monitor");
     return push_status(L, status);
 }
 
@@ -168,7 +170,82 @@ static int l_intern(lua_State *L)
     return 1;
 }
 
-/* spawn(handle, name or nil, restart, worker, script, ...) -> ref | nil, reason, holder */
+/* What few spawns ask for: at 5, false or a table { script =, link =, monitor =, shutdown = milliseconds }. */
+typedef struct rare {
+    pr_msg *link, *monitor;            /* the spawner's nodes */
+    uint32_t number;
+} rare;
+
+static bool option(lua_State *L, const char *name)
+{
+    lua_getfield(L, 5, name);
+    bool set = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return set;
+}
+
+static void free_nodes(pr_lua *x, pr_msg *m)
+{
+    for (pr_msg *next; m; m = next) {
+        next = m->next;
+        pr_msg_free(pr_lua_pool(x), m);
+    }
+}
+
+static void drop_ties(pr_lua *x, rare *r, pr_spawn *s)
+{
+    free_nodes(x, s->ties);
+    free_nodes(x, r->link);
+    free_nodes(x, r->monitor);
+}
+
+static bool rare_options(lua_State *L, pr_lua *x, rare *r, pr_spawn *s)
+{
+    s->flags = option(L, "script") ? PR_FLAG_SCRIPT : 0;
+    bool link = option(L, "link"), watch = option(L, "monitor");
+    lua_getfield(L, 5, "shutdown");
+    if ((s->has_shutdown = lua_isnumber(L, -1)))
+        s->shutdown_ms = lua_tonumber(L, -1) >= 9e15 ? UINT64_MAX : (uint64_t)lua_tonumber(L, -1);
+    lua_pop(L, 1);
+    if (!link && !watch)
+        return true;
+    if (x->w && !pr_actor_extra(x->w->running))
+        return false;
+    pr_end me = pr_lua_end(x);
+    pr_msg *theirs[2] = {NULL, NULL};
+    if (link) {
+        r->link = pr_tie_node(x->w, PR_MSG_LINK, 0, 0);
+        theirs[0] = pr_tie_node(x->w, PR_MSG_LINK, me.id, 0);
+    }
+    if (watch) {
+        r->number = pr_monitor_next(&me);
+        r->monitor = pr_tie_node(x->w, PR_MSG_WATCHING, 0, r->number);
+        theirs[1] = pr_tie_node(x->w, PR_MSG_MONITOR, me.id, r->number);
+    }
+    for (int i = 0; i < 2; i++)
+        if (theirs[i]) {
+            theirs[i]->next = s->ties;
+            s->ties = theirs[i];
+        }
+    if ((!link || (r->link && theirs[0])) && (!watch || (r->monitor && theirs[1])))
+        return true;
+    drop_ties(x, r, s);
+    return false;
+}
+
+/* The child is born; what it may already have sent is behind this. */
+static void keep_ties(pr_lua *x, rare *r, uint64_t child)
+{
+    pr_end me = pr_lua_end(x);
+    pr_msg *mine[2] = {r->link, r->monitor};
+    for (int i = 0; i < 2; i++)
+        if (mine[i]) {
+            mine[i]->sender = child;
+            pr_ties_add(me.ties, mine[i]);
+        }
+}
+
+/* spawn(handle, name or nil, restart, worker, rare, ...) -> ref [, monitor] | nil, reason, holder */
 static int l_spawn(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
@@ -180,20 +257,33 @@ static int l_spawn(lua_State *L)
     s.name = lua_tolstring(L, 2, &s.name_len);
     s.restart = (uint8_t)lua_tointeger(L, 3);
     s.worker = (uint32_t)lua_tointeger(L, 4);
-    s.flags = lua_toboolean(L, 5) ? PR_FLAG_SCRIPT : 0;
     if (s.worker == UINT32_MAX)
         s.worker = x->w ? x->w->index + 1 : 0;
     if (s.worker > rt->worker_count)
         return pr_lua_raise(L, 2, "spawn: worker %d does not exist: there are %d", (int)s.worker, (int)rt->worker_count);
+    if (lua_istable(L, 5) && x->w && !x->w->running)
+        return pr_lua_raise(L, 2, "spawn: no actor is running here: there is none to link or to monitor for");
     if (lua_gettop(L) > 5)
         s.args = pr_lua_encode(L, x, 6, "argument", 2);
     uint64_t id;
+    rare r = {0};
+    if (lua_istable(L, 5) && !rare_options(L, x, &r, &s)) {
+        if (s.args)
+            pr_msg_free(pr_lua_pool(x), s.args);
+        return push_status(L, PR_NOMEM);
+    }
     pr_behaviour_hold(h->behaviour);
     pr_status status = pr_actor_spawn(rt, x->w, &s, &id);
     if (status == PR_OK) {
+        if (r.link || r.monitor)
+            keep_ties(x, &r, id);
         pr_lua_push_ref(L, id);
-        return 1;
+        if (!r.monitor)
+            return 1;
+        pr_lua_push_ref(L, pr_monitor_value(r.number));
+        return 2;
     }
+    drop_ties(x, &r, &s);
     pr_behaviour_drop(&rt->behaviours, h->behaviour);
     if (s.args)
         pr_msg_free(pr_lua_pool(x), s.args);

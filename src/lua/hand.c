@@ -4,6 +4,15 @@
 
 #include "../send_timer.h"
 
+pr_end pr_lua_end(pr_lua *x)
+{
+    if (!x->w)
+        return pr_port_end(x->rt, x->port);
+    static __thread pr_ties none;   /* of an actor that has no table: nobody writes it */
+    pr_actor *a = x->w->running;
+    return (pr_end){x->rt, x->w, PR_GET(a->id), a->extra ? &a->extra->ties : &none};
+}
+
 static int l_sender(lua_State *L)
 {
     pr_msg *m = pr_lua_hand(pr_lua_of(L));
@@ -173,6 +182,7 @@ static int l_take(lua_State *L)
         return pr_lua_raise(L, 2, "receive: no actor is running here");
     if (!w)
         pr_port_fill(rt, x->port);
+    pr_end me = pr_lua_end(x);
     pr_msg *before = NULL, *m = queue_of(x)->head;
     while (m) {
         if (w && m->kind == PR_MSG_DRAIN) {
@@ -182,13 +192,17 @@ static int l_take(lua_State *L)
             pr_queue_push(&w->running->orders, m);
             break;
         }
-        if (m->timer && PR_GET(m->timer->state) == PR_TIMER_CANCELLED) {
+        bool cancelled_timer = m->timer && PR_GET(m->timer->state) == PR_TIMER_CANCELLED;
+        if (cancelled_timer || (m->kind == PR_MSG_DOWN && !pr_ties_expect(&me, m))) {
             pr_msg *next = m->next;
             unlink_after(x, before, m);
-            pr_user_timer_deliver(rt, w, m);
-            PR_COUNT(rt, w, cancelled, 1);
+            if (cancelled_timer) {
+                pr_user_timer_deliver(rt, w, m);
+                PR_COUNT(rt, w, cancelled, 1);
+            }
             pr_msg_free(pr_lua_pool(x), m);
             m = next;
+            tested -= n < tested;   /* it was one of them */
             continue;
         }
         bool matches = true;
@@ -216,6 +230,8 @@ static int l_take(lua_State *L)
                 pr_msg_free(pr_lua_pool(x), m);
                 return l_take(L);
             }
+            if (m->kind == PR_MSG_DOWN)
+                pr_ties_take_down(&me, m);
             take_into_hand(x, m);
             return values + 1;
         }

@@ -71,6 +71,25 @@ static void drop_coroutine(pr_lua *x, pr_co *co)
 
 /* --- failures */
 
+/* Pushes the actor, its behaviour's name, and the first value of the message in hand. */
+enum { WHEREABOUTS = 3 };
+static void push_whereabouts(lua_State *L, pr_lua *x)
+{
+    char name[64];
+    const pr_actor *a = x->w->running;
+    pr_msg *hand = x->w->hand;
+    pr_actor_behaviour_name(x->rt, PR_GET(a->id), name, sizeof name);
+    pr_lua_push_ref(L, PR_GET(a->id));
+    lua_pushstring(L, name);
+    if (hand && hand->count > 0 && !(a->flags & PR_FLAG_STARTING)) {
+        int top = lua_gettop(L);
+        pr_lua_decode(L, x, hand, 0);
+        lua_settop(L, top + 1);
+    } else {
+        lua_pushnil(L);
+    }
+}
+
 /* describe_failure(co, message is on top of co's stack): -> light userdata of the payload. */
 static int l_describe_failure(lua_State *L)
 {
@@ -85,10 +104,12 @@ static int l_describe_failure(lua_State *L)
         lua_pushnil(L);
     lua_insert(L, -2);
     lua_call(L, 2, 4);   /* failure(error, traceback) -> kind, message, traceback, cause */
+    push_whereabouts(L, x);
     pr_msg *m = pr_lua_try_encode(L, x, 1, "error");
     if (!m) {   /* the cause cannot travel: its text does */
-        lua_settop(L, 3);
+        lua_settop(L, WHEREABOUTS + 4);
         lua_pushnil(L);
+        lua_replace(L, 4);
         m = pr_lua_try_encode(L, x, 1, "error");
     }
     if (m)
@@ -117,13 +138,20 @@ static pr_outcome failed_with_text(pr_worker *w, pr_lua *x)
     lua_State *L = x->L;
     size_t len = 0;
     const char *text = lua_tolstring(L, -1, &len);
+    char name[64];
+    uint64_t id = PR_GET(w->running->id);
+    size_t name_len = pr_actor_behaviour_name(w->rt, id, name, sizeof name);
     w->failure = NULL;
-    pr_msg *m = pr_msg_new(&w->pool, pr_wire_size_bytes(6) + pr_wire_size_bytes(text ? len : 0) + 2);
+    pr_msg *m = pr_msg_new(&w->pool, pr_wire_size_bytes(6) + pr_wire_size_bytes(text ? len : 0) + 2 + 9 +
+                                         pr_wire_size_bytes(name_len));
     if (m) {
         uint8_t *at = pr_wire_put_string(m->data, "failed", 6);
         at = pr_wire_put_string(at, text ? text : "", text ? len : 0);
         at[0] = at[1] = PR_TAG_NIL;
-        m->count = 4;
+        at[2] = PR_TAG_REF;
+        memcpy(at + 3, &id, 8);
+        pr_wire_put_string(at + 11, name, name_len);
+        m->count = 6;
         m->kind = PR_MSG_ERROR;
         w->failure = m;
     }
@@ -243,6 +271,7 @@ static void set_loaded(lua_State *L, pr_lua *x, pr_loaded *b)
 {
     int top = lua_gettop(L);
     b->start = b->receive = b->stop = b->table = 0;
+    b->trap_exit = false;
     b->names = NULL;
     b->last = NULL;
     if (lua_isfunction(L, top)) {
@@ -252,6 +281,9 @@ static void set_loaded(lua_State *L, pr_lua *x, pr_loaded *b)
     b->start = keep_field(L, x, top, "start");
     b->receive = keep_field(L, x, top, "receive");
     b->stop = keep_field(L, x, top, "stop");
+    lua_getfield(L, top, "trap_exit");
+    b->trap_exit = lua_toboolean(L, -1);
+    lua_pop(L, 1);
     lua_getfield(L, top, "on");
     if (lua_istable(L, -1)) {
         uint32_t count = 0, size = 4;
@@ -330,17 +362,14 @@ void pr_lua_unload(pr_lua *x, uint32_t index)
     unload(x, &x->loaded[index]);
 }
 
-/* prepare_start(actor): loads the behaviour if this state has not, makes `self`, decodes the arguments.
- * Returns self and the arguments. */
-static int l_prepare_start(lua_State *L)
+/* Loads the behaviour it was spawned with if this state has not. Raises. */
+static pr_loaded *load(lua_State *L, pr_lua *x, pr_actor *a)
 {
-    pr_lua *x = pr_lua_of(L);
-    pr_actor *a = lua_touserdata(L, 1);
-    const pr_behaviour *behaviour = PR_GET(a->behaviour);
+    const pr_behaviour *behaviour = a->extra && a->extra->below_count > 0 ? a->extra->below[0] : PR_GET(a->behaviour);
     lua_settop(L, 0);
     pr_loaded *b = slot_for(x, behaviour->index);
     if (!b)
-        return luaL_error(L, "not enough memory");
+        luaL_error(L, "not enough memory");
     if (b->generation != behaviour->generation) {
         unload(x, b);
         lua_rawgeti(L, LUA_REGISTRYINDEX, x->load);
@@ -355,6 +384,15 @@ static int l_prepare_start(lua_State *L)
         set_loaded(L, x, b);
         b->generation = behaviour->generation;
     }
+    return b;
+}
+
+/* prepare_start(actor): makes `self`, decodes the arguments. Returns self and the arguments. */
+static int l_prepare_start(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_actor *a = lua_touserdata(L, 1);
+    load(L, x, a);
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
     lua_newtable(L);
     uint32_t handle = new_handle(x);
@@ -627,7 +665,60 @@ static void where(pr_worker *w, void *suspended, char *buf, size_t cap)
         }
 }
 
-const pr_ops pr_lua_ops = {start, receive, resume, stop, abandon, release, where};
+/* --- failures, for others */
+
+static int l_traps(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_actor *a = lua_touserdata(L, 1);
+    lua_pushboolean(L, load(L, x, a)->trap_exit);
+    return 1;
+}
+
+/* It may not have run yet. A behaviour that cannot be loaded traps nothing. */
+static bool traps(pr_worker *w, pr_actor *a)
+{
+    pr_lua *x = of(w);
+    lua_State *L = x->L;
+    int top = lua_gettop(L);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->traps);
+    lua_pushlightuserdata(L, a);
+    bool answer = lua_pcall(L, 1, 1, 0) == 0 && lua_toboolean(L, -1);
+    lua_settop(L, top);
+    return answer;
+}
+
+/* make_reason(ERROR payload) -> light userdata of a message with the error object */
+static int l_make_reason(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    const pr_msg *error = lua_touserdata(L, 1);
+    lua_settop(L, 0);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->reason);
+    lua_pushboolean(L, 1);
+    lua_call(L, 1 + pr_lua_decode(L, x, error, 0), 1);
+    pr_msg *m = pr_lua_try_encode(L, x, 1, "reason");
+    if (!m)
+        return lua_error(L);
+    lua_settop(L, 0);
+    lua_pushlightuserdata(L, m);
+    return 1;
+}
+
+static pr_msg *reason(pr_worker *w, const pr_msg *error)
+{
+    pr_lua *x = of(w);
+    lua_State *L = x->L;
+    int top = lua_gettop(L);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->make_reason);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)error);
+    pr_msg *m = lua_pcall(L, 1, 1, 0) == 0 ? lua_touserdata(L, -1) : NULL;
+    lua_settop(L, top);
+    return m;
+}
+
+static const pr_kin_ops kin_ops = {traps, reason};
+const pr_ops pr_lua_ops = {start, receive, resume, stop, abandon, release, where, &kin_ops};
 
 int pr_lua_become_script(lua_State *L)
 {
@@ -662,6 +753,8 @@ bool pr_lua_open_actors(lua_State *L, pr_lua *x)
     x->decode_message = anchor(L, x, pr_lua_decode_message);
     x->prepare_start = anchor(L, x, l_prepare_start);
     x->prepare_stop = anchor(L, x, l_prepare_stop);
+    x->traps = anchor(L, x, l_traps);
+    x->make_reason = anchor(L, x, l_make_reason);
     x->encode_reply = anchor(L, x, l_encode_reply);
     x->describe_failure = anchor(L, x, l_describe_failure);
     return true;

@@ -24,8 +24,11 @@ bool pr_lua_is_ref(lua_State *L, int index, uint64_t *id)
 uint64_t pr_lua_target(lua_State *L, pr_lua *x, int index, const char *what, int level)
 {
     uint64_t id;
-    if (pr_lua_is_ref(L, index, &id))
+    if (pr_lua_is_ref(L, index, &id)) {
+        if (pr_monitor_valid(id))
+            pr_lua_raise(L, level, "%s: a ref or a registered name expected, got a monitor", what);
         return id;
+    }
     if (lua_type(L, index) == LUA_TSTRING) {
         size_t len;
         const char *name = lua_tolstring(L, index, &len);
@@ -55,7 +58,9 @@ static int l_tostring(lua_State *L)
         return 1;
     }
     char text[256];
-    if (x->rt)
+    if (pr_monitor_valid(id))
+        snprintf(text, sizeof text, "monitor %u", pr_monitor_number(id));
+    else if (x->rt)
         pr_actor_describe(x->rt, id, text, sizeof text);
     else
         snprintf(text, sizeof text, "actor %u.%u (no runtime)", pr_id_slot(id), pr_id_generation(id));

@@ -94,6 +94,7 @@ void pr_lua_open(lua_State *L, pr_lua *x)
     pr_lua_add(L, x, functions);
     pr_lua_open_calls(L, x);
     pr_lua_open_hand(L, x);
+    pr_lua_open_tie(L, x);
     pr_lua_open_inspect(L, x);
     pr_lua_open_groups(L, x);
     if (x->w) {
