@@ -46,7 +46,7 @@ enum pr_sched { PR_IDLE, PR_SCHEDULED, PR_PROCESSING, PR_PINNED };
 /* `state`: what `info` shows; of a pinned actor also what its owner goes by. */
 enum pr_state { PR_STATE_IDLE, PR_STATE_SCHEDULED, PR_STATE_PROCESSING, PR_STATE_SUSPENDED, PR_STATE_STOPPING };
 
-enum pr_naming { PR_NAMED = 1, PR_IN_GROUPS = 2 };
+enum pr_naming { PR_NAMED = 1, PR_IN_GROUPS = 2, PR_SUBSCRIBED = 4 };
 
 enum pr_restart { PR_RESTART_TRANSIENT, PR_RESTART_PERMANENT, PR_RESTART_TEMPORARY };
 

@@ -235,6 +235,7 @@ void pr_dead_letter(pr_runtime *rt, pr_worker *w, pr_msg *m, enum pr_dead_reason
         return;
     }
     PR_COUNT(rt, w, dead[reason], 1);
+    pr_event_dead_letter(rt, w, m, dead_reasons[reason]);
     if (m->ask)
         pr_reply_error(rt, w, m, reason == PR_DEAD_UNHANDLED ? "failed" : "dead",
                        reason == PR_DEAD_UNHANDLED ? "nothing in its behaviour takes this message"

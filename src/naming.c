@@ -63,6 +63,8 @@ void pr_actor_unname(pr_runtime *rt, pr_actor *a, uint64_t id)
         pr_registry_remove_id(&rt->names, id);
     if (named & PR_IN_GROUPS)
         pr_groups_leave_all(&rt->groups, id);
+    if (named & PR_SUBSCRIBED)
+        pr_event_unsubscribe_all(rt, id);
 }
 
 size_t pr_actor_describe(pr_runtime *rt, uint64_t id, char *buf, size_t cap)

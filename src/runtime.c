@@ -1,5 +1,6 @@
 /* Making, starting, stopping and freeing a runtime. See runtime.h. */
 #include "port.h"
+#include "watchdog.h"
 #include "worker.h"
 
 #include "alloc.h"
@@ -36,6 +37,9 @@ void pr_runtime_free(pr_runtime *rt)
     pr_behaviours_destroy(&rt->behaviours);
     pr_registry_destroy(&rt->names);
     pr_groups_destroy(&rt->groups);
+    pr_events_destroy(&rt->events);
+    pthread_cond_destroy(&rt->watchdog.changed);
+    pthread_mutex_destroy(&rt->watchdog.lock);
     pr_actor_table_destroy(&rt->actors);
     pthread_mutex_destroy(&rt->root_lock);
     pthread_cond_destroy(&rt->end_changed);
@@ -56,6 +60,9 @@ static pr_runtime *make(const pr_config *c)
     bad |= pr_actor_table_init(&rt->actors, c->first_generation);
     bad |= pr_registry_init(&rt->names);
     bad |= pr_groups_init(&rt->groups);
+    bad |= pr_events_init(&rt->events);
+    bad |= pthread_mutex_init(&rt->watchdog.lock, NULL);
+    bad |= pr_cond_init(&rt->watchdog.changed);
     bad |= pr_behaviours_init(&rt->behaviours);
     bad |= pr_depot_init(&rt->depot);
     bad |= pr_global_init(&rt->global);
@@ -203,6 +210,7 @@ pr_status pr_runtime_join(pr_runtime *rt, uint64_t until_ns)
     for (int i = 0; !wait_threads(rt, until_ns); i++, until_ns = pr_now_ns() + GRACE_NS) {
         if (i == 2) {
             report_stuck(rt);
+            pr_watchdog_stop(rt);
             return PR_TIMEOUT;
         }
         uint32_t slots = atomic_load_explicit(&rt->actors.slots, memory_order_acquire);
@@ -214,6 +222,7 @@ pr_status pr_runtime_join(pr_runtime *rt, uint64_t until_ns)
             pthread_join(rt->workers[i].thread, NULL);
             rt->workers[i].has_thread = false;
         }
+    pr_watchdog_stop(rt);
     return PR_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include "actor.h"
 #include "behaviour.h"
+#include "events.h"
 #include "groups.h"
 #include "log.h"
 #include "ready_queue.h"
@@ -44,12 +45,22 @@ typedef struct pr_config {
     bool (*idle_worker)(pr_worker *w);
 } pr_config;
 
+typedef struct pr_watchdog {     /* see watchdog.h */
+    pthread_mutex_t lock;        /* guards what follows */
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool runs, stop;
+    void *seen;                  /* the thread's own, by worker */
+} pr_watchdog;
+
 struct pr_runtime {
     pr_config config;
     pr_log log;
     pr_actor_table actors;
     pr_registry names;
     pr_groups groups;
+    pr_events events;
+    pr_watchdog watchdog;
     pr_behaviours behaviours;
     pr_depot depot;
     pr_global global;
@@ -148,7 +159,7 @@ pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
 pr_status pr_name_register(pr_runtime *rt, const char *name, size_t len, uint64_t id, uint64_t *holder);
 /* Any thread. PR_EXISTS: it is in there already; PR_DEAD, PR_NOMEM. */
 pr_status pr_group_join(pr_runtime *rt, const char *name, size_t len, uint64_t id);
-/* Its end, after the id has been cleared (seq_cst): it leaves the registry and the groups. */
+/* Its end, after the id has been cleared (seq_cst): it leaves the registry, its groups and topics. */
 void pr_actor_unname(pr_runtime *rt, pr_actor *a, uint64_t id);
 /* Messages in its mailbox. Any thread: a snapshot. */
 static inline uint32_t pr_actor_depth(pr_runtime *rt, pr_actor *a)

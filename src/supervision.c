@@ -346,6 +346,7 @@ static void rebirth(pr_worker *w, pr_actor *a)
     PR_SET(a->stopping, 0);
     PR_BUMP(a->restarts, 1);
     PR_BUMP(w->counters.restarts, 1);
+    pr_event_restart(w, a);
     if (pr_log_on(&w->rt->log, PR_LOG_INFO)) {
         char who[256];
         pr_actor_describe(w->rt, id_of(a), who, sizeof who);
@@ -415,6 +416,7 @@ static void die(pr_worker *w, pr_actor *a)
     }
     bool script_failed = a->flags & PR_FLAG_SCRIPT && a->flags & PR_FLAG_FAILED;
     uint64_t id = id_of(a);
+    pr_event_stopped(w, a, a->extra ? a->extra->stop_reason : NULL);
     /* Whoever finds the stacks closed below sees that the id is gone (release). seq_cst: pairs with
      * pr_name_register, which sets `named` and then looks at the id: one of the two removes the name. */
     atomic_store_explicit(&a->id, 0, memory_order_seq_cst);
@@ -491,6 +493,7 @@ static void log_failure(pr_worker *w, pr_actor *a, const char *during)
 static void fail(pr_worker *w, pr_actor *a)
 {
     PR_BUMP(w->counters.failures, 1);
+    pr_event_failure(w, a, w->failure, a->flags & PR_FLAG_IN_STOP ? "stop" : a->flags & PR_FLAG_STARTING ? "start" : "handler");
     if (a->flags & PR_FLAG_IN_STOP) {
         log_failure(w, a, "stop");
         free_message(w, w->failure);

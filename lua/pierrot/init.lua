@@ -42,7 +42,8 @@ end
 
 for _, name in ipairs { "tell", "drain", "kill", "is_alive", "info", "self", "sender", "parent", "children",
                         "forward", "sleep", "yield", "send_after", "send_every", "now", "register", "unregister",
-                        "whereis", "stats", "join", "leave", "members", "publish", "monitor", "link", "unlink" } do
+                        "whereis", "stats", "join", "leave", "members", "publish", "monitor", "link", "unlink",
+                        "subscribe", "unsubscribe" } do
   pierrot[name] = core[name]
 end
 

@@ -100,6 +100,7 @@ local Ref = {}
 ---@field uptime number seconds
 ---@field actors integer alive now
 ---@field names integer registered now
+---@field events_lost integer events that slow subscribers did not get
 ---@field spawned integer
 ---@field ended integer
 ---@field failures integer
@@ -492,6 +493,24 @@ function pierrot.resize(router, size) end
 ---@param router pierrot.Target
 ---@return pierrot.Ref[]
 function pierrot.routees(router) end
+
+---@alias pierrot.Topic "dead_letter"|"failure"|"restart"|"overload"|"slow_turn"|"stopped"
+
+--- Asks for the runtime's own events: each arrives as `"event", topic, details`. At most 256 of a topic are in line;
+--- more are lost, and the next one says how many in `details.lost`. False when the caller has that topic already.
+---
+--- ```lua
+--- pierrot.subscribe("failure")
+--- ```
+---@param topic pierrot.Topic
+---@return boolean|nil new
+---@return "dead"|"stopping"|"not enough memory"|nil reason
+function pierrot.subscribe(topic) end
+
+--- Ends a subscription, and drops what is queued of it. Whether there was one.
+---@param topic pierrot.Topic
+---@return boolean
+function pierrot.unsubscribe(topic) end
 
 --- Counters of the whole runtime.
 ---

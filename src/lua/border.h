@@ -162,6 +162,7 @@ void pr_lua_open_calls(lua_State *L, pr_lua *x);
 void pr_lua_open_inside(lua_State *L, pr_lua *x);
 void pr_lua_open_quick(lua_State *L, pr_lua *x);
 void pr_lua_open_outside(lua_State *L, pr_lua *x);
+void pr_lua_open_events(lua_State *L, pr_lua *x);
 void pr_lua_open_groups(lua_State *L, pr_lua *x);
 void pr_lua_open_hand(lua_State *L, pr_lua *x);
 void pr_lua_open_tie(lua_State *L, pr_lua *x);

@@ -97,6 +97,7 @@ void pr_lua_open(lua_State *L, pr_lua *x)
     pr_lua_open_tie(L, x);
     pr_lua_open_inspect(L, x);
     pr_lua_open_groups(L, x);
+    pr_lua_open_events(L, x);
     if (x->w) {
         pr_lua_open_inside(L, x);
         pr_lua_open_become(L, x);

@@ -1,0 +1,92 @@
+/* See watchdog.h. A turn is told by its worker's count of turns, which stands still while one lasts. */
+#include "watchdog.h"
+
+#include "worker.h"
+
+#include "alloc.h"
+
+#include <signal.h>
+
+typedef struct seen {
+    uint64_t turn, since_ns;
+    bool reported;
+} seen;
+
+static void look(pr_runtime *rt, seen *s, uint32_t i, uint64_t now_ns)
+{
+    pr_worker *w = &rt->workers[i];
+    /* acquire: `current` is at least that of this turn */
+    uint64_t turn = atomic_load_explicit(&w->turn, memory_order_acquire), id = PR_GET(w->current);
+    if (id == 0 || turn != s->turn) {
+        *s = (seen){turn, now_ns, false};
+        return;
+    }
+    if (s->reported || now_ns - s->since_ns < PR_SLOW_TURN_MS * UINT64_C(1000000))
+        return;
+    s->reported = true;
+    char name[256];
+    pr_details d = {0};
+    pr_details_ref(&d, "actor", id);
+    pr_details_text(&d, "behaviour", name, pr_actor_behaviour_name(rt, id, name, sizeof name));
+    pr_details_number(&d, "seconds", (double)(now_ns - s->since_ns) / 1e9);
+    pr_details_number(&d, "worker", i + 1);
+    pr_event_publish(rt, NULL, PR_TOPIC_SLOW_TURN, &d);
+}
+
+static void *watch(void *runtime)
+{
+    pr_runtime *rt = runtime;
+    pr_watchdog *dog = &rt->watchdog;
+    seen *seen_of = dog->seen;
+    pthread_mutex_lock(&dog->lock);
+    while (!dog->stop) {
+        bool wanted = pr_event_wanted(rt, PR_TOPIC_SLOW_TURN);
+        pr_cond_wait_until(&dog->changed, &dog->lock, pr_now_ns() + (wanted ? PR_WATCHDOG_LOOK_MS : 200) * UINT64_C(1000000));
+        if (dog->stop || !wanted)
+            continue;
+        pthread_mutex_unlock(&dog->lock);
+        uint64_t now_ns = pr_now_ns();
+        for (uint32_t i = 0; i < rt->worker_count; i++)
+            look(rt, &seen_of[i], i, now_ns);
+        pthread_mutex_lock(&dog->lock);
+    }
+    pthread_mutex_unlock(&dog->lock);
+    return NULL;
+}
+
+pr_status pr_watchdog_start(pr_runtime *rt)
+{
+    pr_watchdog *dog = &rt->watchdog;
+    pr_status status = PR_OK;
+    pthread_mutex_lock(&dog->lock);
+    if (dog->stop) {
+        status = PR_STOPPING;
+    } else if (!dog->runs) {
+        sigset_t all, old;
+        sigfillset(&all);
+        if (!dog->seen)
+            dog->seen = pr_zalloc(rt->worker_count * sizeof(seen));
+        pthread_sigmask(SIG_SETMASK, &all, &old);   /* signals are the host's */
+        dog->runs = dog->seen && pthread_create(&dog->thread, NULL, watch, rt) == 0;
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        if (!dog->runs)
+            status = PR_NOMEM;
+    }
+    pthread_mutex_unlock(&dog->lock);
+    return status;
+}
+
+void pr_watchdog_stop(pr_runtime *rt)
+{
+    pr_watchdog *dog = &rt->watchdog;
+    pthread_mutex_lock(&dog->lock);
+    bool runs = dog->runs;
+    dog->stop = true;
+    dog->runs = false;
+    pthread_cond_broadcast(&dog->changed);
+    pthread_mutex_unlock(&dog->lock);
+    if (runs)
+        pthread_join(dog->thread, NULL);
+    pr_free(dog->seen);
+    dog->seen = NULL;
+}
