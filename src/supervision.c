@@ -594,12 +594,11 @@ void pr_actor_handle(pr_worker *w, pr_actor *a, pr_msg *m)
     }
     if (m->kind != PR_MSG_USER && !turned_to_user(w, a, m))
         return;
-    m->next = NULL;
-    w->hand = m;
-    /* Counted before the reply is out: who has it finds it counted. */
-    PR_BUMP(a->handled, 1);
-    PR_BUMP(w->counters.handled, 1);
+    pr_hand_take(w, a, m);
     pr_outcome outcome = a->ops->receive(w, a, m);
+    /* Ops may have gone on to other messages and actors: the outcome is that of what is in hand now. */
+    a = w->running;
+    m = w->hand;
     if (outcome == PR_UNHANDLED) {
         PR_BUMP(a->handled, (uint64_t)-1);
         PR_BUMP(w->counters.handled, (uint64_t)-1);
@@ -607,7 +606,9 @@ void pr_actor_handle(pr_worker *w, pr_actor *a, pr_msg *m)
         pr_dead_letter(w->rt, w, m, PR_DEAD_UNHANDLED);
         return;
     }
-    if (outcome == PR_DONE && !m->next && w->hand == m && !(a->flags & PR_FLAG_STOP)) {
+    if (outcome == PR_DONE && !m)
+        return;
+    if (outcome == PR_DONE && !m->next && !(a->flags & PR_FLAG_STOP)) {
         w->hand = NULL;   /* the common case */
         if (m->ask)
             pr_reply_error(w->rt, w, m, "failed", "the handler gave no reply");

@@ -172,6 +172,7 @@ void pr_worker_clock(pr_worker *w)
 static void fire_timers(pr_worker *w)
 {
     pr_timer *t;
+    w->fired_ms = w->now_ms;
     while ((t = pr_wheel_pop(&w->wheel, w->now_ms)) != NULL) {
         pr_alarm *alarm = (pr_alarm *)(void *)t;
         alarm->fire(w, alarm);
@@ -229,11 +230,15 @@ static bool special(pr_worker *w, pr_actor *a)
     return w->running == a && !(a->flags & PR_FLAG_SUSPENDED);
 }
 
-/* `own`: the actor's own control stack while it floats, NULL of a pinned one. */
-static void run_messages(pr_worker *w, pr_actor *a, pr_stack *own)
+enum { SPECIAL = PR_FLAG_NEW | PR_FLAG_SUSPENDED | PR_FLAG_ENDING };
+
+/* The rest of the turn of w->running, which may become another actor meanwhile: see pr_worker_next_message. `own`: the
+ * actor's own control stack while it floats, NULL of a pinned one. */
+static void run_messages(pr_worker *w, pr_stack *own)
 {
-    enum { SPECIAL = PR_FLAG_NEW | PR_FLAG_SUSPENDED | PR_FLAG_ENDING };
-    for (uint32_t left = w->rt->config.throughput; left > 0; left--) {
+    pr_actor *a;
+    while ((a = w->running) && w->left > 0) {
+        w->left--;
         /* Before each message: an order that has come in overtakes all that is queued. */
         if (!pr_stack_empty(&w->control))
             take_control(w);
@@ -252,8 +257,6 @@ static void run_messages(pr_worker *w, pr_actor *a, pr_stack *own)
             return;
         PR_BUMP(a->depth, (uint32_t)-1);
         pr_actor_handle(w, a, m);
-        if (w->running != a)
-            return;
         if (--w->clock_in == 0)
             pr_worker_clock(w);
     }
@@ -262,6 +265,7 @@ static void run_messages(pr_worker *w, pr_actor *a, pr_stack *own)
 static void begin_turn(pr_worker *w, pr_actor *a)
 {
     w->running = a;
+    w->left = w->rt->config.throughput;
     if (!(a->flags & (PR_FLAG_ENDING | PR_FLAG_STOP)))
         PR_SET(a->state, PR_STATE_PROCESSING);
     PR_SET(w->current, PR_GET(a->id));
@@ -270,13 +274,13 @@ static void begin_turn(pr_worker *w, pr_actor *a)
     atomic_store_explicit(&w->turn, PR_GET(w->turn) + 1, memory_order_release);
 }
 
-static void turn_pinned(pr_worker *w, pr_actor *a)
+/* Of a pinned actor, unless it has ended. */
+static void end_turn(pr_worker *w)
 {
-    begin_turn(w, a);
-    run_messages(w, a, NULL);
+    pr_actor *a = w->running;
     PR_SET(w->current, 0);
-    if (w->running != a)
-        return;   /* it has ended */
+    if (!a)
+        return;
     w->running = NULL;
     bool suspended = a->flags & PR_FLAG_SUSPENDED;
     bool waits_for_children = (a->flags & PR_FLAG_ENDING) && (a->flags & PR_FLAG_CHILDREN) &&
@@ -288,6 +292,57 @@ static void turn_pinned(pr_worker *w, pr_actor *a)
         PR_SET(a->state, suspended ? PR_STATE_SUSPENDED : PR_STATE_IDLE);
     if (more)
         pr_make_ready_pinned(w, a, false);
+}
+
+static void turn_pinned(pr_worker *w, pr_actor *a)
+{
+    begin_turn(w, a);
+    run_messages(w, NULL);
+    end_turn(w);
+}
+
+/* Whether the next take would come from the own ready list, and nothing calls for anything else first. */
+static bool goes_on_in_line(pr_worker *w)
+{
+    if (!w->ready_head || w->chores || !pr_stack_empty(&w->inbox) || !pr_stack_empty(&w->control))
+        return false;
+    if (w->wheel.count > 0 && w->fired_ms != w->now_ms)
+        return false;
+    uint32_t tick = w->tick + 1;
+    return !(tick % RING_EVERY == 0 && pr_ring_count(&w->ring) > 0) &&
+           !(tick % GLOBAL_EVERY == 0 && (PR_GET(w->rt->global.count) > 0 || PR_GET(w->ended)));
+}
+
+pr_msg *pr_worker_next_message(pr_worker *w)
+{
+    enum { NOT_PLAIN = SPECIAL | PR_FLAG_STOP | PR_FLAG_FLOATS };
+    pr_actor *a = w->running;
+    pr_msg *m = w->hand;
+    if (!m || m->next || m->ask || a->flags & NOT_PLAIN || a->wait || w->resumed)
+        return NULL;
+    w->hand = NULL;
+    pr_msg_free(&w->pool, m);
+    if (--w->clock_in == 0)
+        pr_worker_clock(w);
+    if (!pr_stack_empty(&w->control) || a->orders.head)
+        return NULL;
+    while (w->left == 0 || !a->user.head) {
+        end_turn(w);
+        if (!goes_on_in_line(w))
+            return NULL;
+        w->tick++;
+        begin_turn(w, a = next_pinned(w));
+        if (a->flags & NOT_PLAIN || a->orders.head)
+            return NULL;
+    }
+    m = a->user.head;
+    if (m->kind != PR_MSG_USER || m->timer)
+        return NULL;
+    w->left--;
+    pr_queue_pop(&a->user);
+    PR_BUMP(a->depth, (uint32_t)-1);
+    pr_hand_take(w, a, m);
+    return m;
 }
 
 static void adopt(pr_worker *w, pr_actor *a, pr_msg *m, bool control)
@@ -337,7 +392,7 @@ static void turn_floating(pr_worker *w, pr_actor *a)
     begin_turn(w, a);
     adopt(w, a, pr_stack_take(&a->control), true);
     adopt(w, a, pr_stack_take(&a->mailbox), false);
-    run_messages(w, a, &a->control);
+    run_messages(w, &a->control);
     PR_SET(w->current, 0);
     if (w->running != a)
         return;
@@ -557,9 +612,7 @@ static void step(pr_worker *w)
         return;
     }
     turn_pinned(w, a);
-    /* The next ones in line likewise, until the take that looks elsewhere or until something calls. */
-    while (w->ready_head && (w->tick + 1) % RING_EVERY != 0 && (w->tick + 1) % GLOBAL_EVERY != 0 && !w->chores &&
-           pr_stack_empty(&w->inbox) && pr_stack_empty(&w->control)) {
+    while (goes_on_in_line(w)) {
         w->tick++;
         turn_pinned(w, next_pinned(w));
     }

@@ -27,6 +27,7 @@ struct pr_worker {
     uint32_t tick;
     pr_actor *ready_head, *ready_tail;        /* pinned actors with something to do */
     pr_actor *running;                        /* whose turn it is */
+    uint32_t left;                            /* what is left of the budget of its turn */
     pr_msg *hand;                             /* the message in hand; `next` leads from one taken by receive to the handler's own */
     pr_wait *resumed;                         /* while ops resume: what the handler waited for */
     pr_msg *failure;                          /* set by ops with PR_FAILED: an ERROR payload, NULL: no memory for it */
@@ -35,6 +36,7 @@ struct pr_worker {
     pr_wheel wheel;
     struct pr_user_timer *timers;             /* set from outside, kept here */
     uint64_t now_ms;                          /* refreshed as turns go by */
+    uint64_t fired_ms;                        /* now_ms when the wheel was last looked at */
     uint32_t clock_every, clock_in;           /* messages between looks at the clock, and until the next */
     pr_wait *free_waits;
     uint32_t next_ask;
@@ -65,10 +67,25 @@ void pr_worker_clock(pr_worker *w);
 void pr_deliver(pr_worker *w, pr_msg *m);
 void pr_deliver_control(pr_worker *w, pr_msg *m);
 
+/* For ops, inside `receive`: ends the message in hand if nothing is left to do for it but to free it, and takes the
+ * next one in hand: of the same actor, or of the next in line (`running` says whose). So ops can go from message to
+ * message without coming back to the worker's loop. NULL: `receive` returns PR_DONE now, which finishes what may
+ * still be in hand. Calls nothing of the language. */
+pr_msg *pr_worker_next_message(pr_worker *w);
+
 /* supervision.c */
 void pr_actor_orders(pr_worker *w, pr_actor *a);            /* handles what is in its control lane */
 void pr_actor_start(pr_worker *w, pr_actor *a);
 void pr_actor_handle(pr_worker *w, pr_actor *a, pr_msg *m);
+/* Takes a user message of that actor in hand. */
+static inline void pr_hand_take(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    m->next = NULL;
+    w->hand = m;
+    /* Counted before the reply is out: who has it finds it counted. */
+    PR_BUMP(a->handled, 1);
+    PR_BUMP(w->counters.handled, 1);
+}
 void pr_actor_resume(pr_worker *w, pr_actor *a);
 void pr_actor_ending(pr_worker *w, pr_actor *a);            /* goes on with its end, if it can */
 void pr_child_ended(pr_worker *w, pr_actor *child);         /* on the parent's worker */

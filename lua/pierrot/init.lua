@@ -47,8 +47,19 @@ for _, name in ipairs { "tell", "drain", "kill", "is_alive", "info", "self", "se
   pierrot[name] = core[name]
 end
 
+local Deferred = { __name = "pierrot.deferred" }
+Deferred.__index = Deferred
+local travelling = { Deferred, errors.Error }   -- metatables
+core.metatables(travelling)
+
+-- Refs by place, for compiled code: see quick.lua and dispatch.lua.
 if inside then
-  pierrot.tell = require "pierrot.quick"(core)
+  local refs, answer_ask = {}
+  for i = 1, core.dispatch.ref_places do
+    refs[i] = false
+  end
+  pierrot.tell, pierrot.sender, answer_ask = require "pierrot.quick"(core, refs, travelling)
+  require "pierrot.dispatch"(core.dispatch, refs, travelling, answer_ask)
 end
 
 core.ref_methods {
@@ -70,9 +81,6 @@ function pierrot.stop(...)
   local ok = core.stop_self(first)
   return ok
 end
-
-local Deferred = { __name = "pierrot.deferred" }
-Deferred.__index = Deferred
 
 function Deferred:reply(...)
   if not self.number then
@@ -311,7 +319,6 @@ core.hook("reason", function(is_error, ...)
   end
   return (...)
 end)
-core.metatables { Deferred, errors.Error }
 
 require("pierrot.router").install(pierrot, core, misuse)
 

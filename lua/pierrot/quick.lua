@@ -1,37 +1,91 @@
--- tell for workers: one function with two ways through it. Interpreted, it calls the C function core.tell, which is
--- the quicker way there. In compiled code it calls C through the FFI, which, unlike a C function, does not end the
--- trace: that makes a hot tell three times as fast.
+-- tell, sender and the reply of a handler, for workers: each is one function with two ways through it. Interpreted, it
+-- calls a C function of core, which is the quicker way there. In compiled code it calls C through the FFI, which,
+-- unlike a C function, does not end the trace: that makes a hot tell three times as fast. How the two are told apart:
+-- recorder.lua.
 --
--- How code can know that it is being compiled: `compiling` is an upvalue that no Lua code assigns, so the trace
--- recorder takes its present value for a constant. It is true only between the events "start" and "stop" (or "abort")
--- of a recording. Traces therefore hold the FFI way alone, without a test; the interpreter always sees false. Should
--- a LuaJIT not fold the upvalue, a trace tests it, finds false, and goes the ordinary way: slower, not wrong.
+-- What the FFI way cannot do (an actor that has ended, a value that does not travel, a fourth value) it leaves to the
+-- C function, which does it or says what is wrong.
 
-local ffi = require "ffi"
+local buffer, ffi = require "string.buffer", require "ffi"
+local recorder = require "pierrot.recorder"
 
-return function(core)
-  local core_tell, ref_number = core.tell, core.ref_number
-  local tell_number = ffi.cast("int (*)(double, double)", core.tell_number)
-  local tell_string = ffi.cast("int (*)(double, const char *, uint32_t)", core.tell_string)
-  local tell_string_number = ffi.cast("int (*)(double, const char *, uint32_t, double)", core.tell_string_number)
+ffi.cdef [[
+typedef struct pr_out {
+  double number[3];
+  const uint8_t *bytes[3];
+  int32_t length[3];
+  uint8_t tag[3];
+} pr_out;
+typedef struct pr_quick {
+  int (*tell_number)(double target, double value);
+  int (*tell_string)(double target, const char *s, uint32_t len);
+  int (*tell_string_number)(double target, const char *s, uint32_t len, double value);
+  int (*tell_out)(double target, int count);
+  int (*answer_out)(int count);
+  int (*sender_place)(void);
+} pr_quick;
+]]
 
-  -- A trace cannot turn a ref into a number, but it can look one up. Bounded: started anew when it is full.
-  local MOST = 65536
-  local numbers, count = {}, 0
+local NIL, FALSE, TRUE, NUMBER, STRING, REF, BLOB = 0, 1, 2, 3, 4, 5, 6    -- enum pr_tag
+local MOST_BYTES = 1e9
 
-  local function number_of(ref)
-    local number = type(ref) == "userdata" and ref_number(ref)
-    if number then
-      if count >= MOST then
-        numbers, count = {}, 0
-      end
-      numbers[ref] = number
-      count = count + 1
-    end
-    return number
-  end
+-- refs: the table of refs by place; metatables: those that travel.
+return function(core, refs, metatables)
+  local type, select, pcall = type, select, pcall
+  local core_tell, core_sender, core_answer = core.tell, core.sender, core.dispatch.answer
+  local quick = core.quick
+  local numbers, number_of = quick.numbers, quick.number_of
+  local functions = ffi.cast("pr_quick *", quick.functions)
+  local tell_number, tell_string = functions.tell_number, functions.tell_string
+  local tell_string_number = functions.tell_string_number
+  local tell_out, answer_out, sender_place = functions.tell_out, functions.answer_out, functions.sender_place
+  local out = ffi.cast("pr_out *", quick.out)
+  local encoder = buffer.new { metatable = metatables }   -- core has its own
+  local reset, encode, encoded = encoder.reset, encoder.encode, encoder.ref
 
   local compiling = false
+
+  -- Puts a value into `out`; false: it does not go this way. At most one table, for there is one encoder.
+  local function put(i, value)
+    local t = type(value)
+    if t == "number" then
+      out.tag[i] = NUMBER
+      out.number[i] = value
+    elseif t == "string" then
+      if #value > MOST_BYTES then
+        return false
+      end
+      out.tag[i] = STRING
+      out.bytes[i] = value
+      out.length[i] = #value
+    elseif t == "userdata" then
+      local number = numbers[value] or number_of(value)
+      if not number then
+        return false
+      end
+      out.tag[i] = REF
+      out.number[i] = number
+    elseif t == "table" then
+      reset(encoder)
+      if not pcall(encode, encoder, value) then
+        return false
+      end
+      local bytes, length = encoded(encoder)
+      if length > MOST_BYTES then
+        return false
+      end
+      out.tag[i] = BLOB
+      out.bytes[i] = bytes
+      out.length[i] = length
+    elseif value == nil then
+      out.tag[i] = NIL
+    elseif t == "boolean" then
+      out.tag[i] = value and TRUE or FALSE
+    else
+      return false
+    end
+    return true
+  end
 
   local function tell(ref, ...)
     if compiling and type(ref) == "userdata" then
@@ -43,34 +97,56 @@ return function(core)
           if tell_number(to, value) == 0 then
             return true
           end
-        elseif type(value) == "string" and #value < 1e9 then
-          if tell_string(to, value, #value) == 0 then
+        elseif type(value) == "string" then
+          if #value < MOST_BYTES and tell_string(to, value, #value) == 0 then
             return true
           end
+        elseif put(0, value) and tell_out(to, 1) == 0 then
+          return true
         end
       elseif to and n == 2 then
-        local name, value = ...
-        if type(name) == "string" and type(value) == "number" and #name < 1e9 then
-          if tell_string_number(to, name, #name, value) == 0 then
+        local first, second = ...
+        if type(first) == "string" and type(second) == "number" then
+          if #first < MOST_BYTES and tell_string_number(to, first, #first, second) == 0 then
             return true
           end
+        elseif type(first) ~= "table" and put(0, first) and put(1, second) and tell_out(to, 2) == 0 then
+          return true
+        end
+      elseif to and n == 3 then
+        local first, second, third = ...
+        if type(first) ~= "table" and type(second) ~= "table" and put(0, first) and put(1, second) and put(2, third)
+          and tell_out(to, 3) == 0 then
+          return true
         end
       end
     end
     return core_tell(ref, ...)
   end
 
-  local index = 1
-  while debug.getupvalue(tell, index) ~= "compiling" do
-    index = index + 1
-  end
-  jit.attach(function(what)
-    if what == "start" then
-      debug.setupvalue(tell, index, true)
-    elseif what == "stop" or what == "abort" then
-      debug.setupvalue(tell, index, false)
+  local function sender()
+    if compiling then
+      local place = sender_place()
+      if place > 0 then
+        return refs[place]
+      end
     end
-  end, "trace")
+    return core_sender()
+  end
 
-  return tell
+  -- The values of a handler that was asked.
+  local function answer(...)
+    if compiling and select("#", ...) == 1 then
+      local value = ...
+      if put(0, value) and answer_out(1) == 0 then
+        return
+      end
+    end
+    core_answer(...)
+  end
+
+  recorder.watch(tell)
+  recorder.watch(sender)
+  recorder.watch(answer)
+  return tell, sender, answer
 end

@@ -14,6 +14,8 @@
 #include "../runtime.h"
 #include "../worker.h"
 
+#include "dispatch.h"
+
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
@@ -75,7 +77,12 @@ typedef struct pr_lua {
     /* inside */
     pr_co *co;               /* free coroutines */
     int selves;              /* table: handle -> self */
-    int decode_message, prepare_start, prepare_stop, encode_reply, describe_failure, traps, make_reason; /* C functions, for protected calls */
+    pr_dispatch dispatch;
+    pr_out out;
+    int numbers;             /* table: ref -> its id as a number, for compiled code */
+    uint32_t noted;          /* how many it holds */
+    uint64_t told[PR_REF_PLACES]; /* refs that are known to be in it, or were */
+    int decode_message, prepare_start, prepare_stop, describe_failure, traps, make_reason; /* C functions, for protected calls */
     int timeout_text, yield_text, new_coroutine;
     uint32_t *free_self, free_self_count, free_self_capacity, next_self;
     pr_loaded *loaded;
@@ -127,6 +134,10 @@ void pr_lua_open_refs(lua_State *L, pr_lua *x);        /* methods table on the s
 
 /* --- codec (codec.c) */
 
+/* Whether bytes of string.buffer hold only what may travel. */
+bool pr_lua_may_travel(const uint8_t *bytes, size_t size);
+/* Whether they are those of a table without a metatable. */
+static inline bool pr_lua_is_table(const uint8_t *bytes) { return bytes[0] >= 0x08 && bytes[0] <= 0x0d; }
 bool pr_lua_open_codec(lua_State *L, pr_lua *x);
 /* The values from index `from` to the top as a message. Raises what cannot be sent, by its path (label[i]...), at
  * `level`, and want of memory. The caller owns the result and must not raise before it has given it away. */
@@ -147,6 +158,22 @@ void pr_lua_close_actors(pr_lua *x);
 /* Loads the private behaviour `b` from the behaviour on top of the stack, popped. False: no memory. Raises likewise. */
 bool pr_lua_load_private(lua_State *L, pr_lua *x, pr_behaviour *b);
 void pr_lua_unload(pr_lua *x, uint32_t index);         /* at base level too */
+/* The handler that takes `m`, 0: none; *skip: the values before its own. Calls nothing of Lua. */
+uint32_t pr_lua_handler(pr_lua *x, pr_actor *a, const pr_msg *m, uint32_t *skip);
+/* The message that the handler in hand was given: not one taken by receive. NULL in start and stop. */
+static inline pr_msg *pr_lua_own_message(pr_worker *w)
+{
+    pr_msg *m = w->hand;
+    while (m && m->taken)
+        m = m->next;
+    return m;
+}
+/* Answers the ask in `m`. Consumes `reply`. Calls nothing of Lua. */
+void pr_lua_reply(pr_lua *x, pr_msg *m, pr_msg *reply);
+/* A ref's place in the table of refs, where it is put if need be. */
+int pr_lua_place_ref(lua_State *L, pr_lua *x, int index, uint64_t id);
+/* Somebody sends to this actor from Lua: compiled code will find its number. Raises for want of memory. */
+void pr_lua_told(lua_State *L, pr_lua *x, uint64_t id);
 /* The script's chunk returned a behaviour: the actor goes on as that. core.become_script */
 int pr_lua_become_script(lua_State *L);
 
@@ -156,10 +183,11 @@ void pr_lua_open_become(lua_State *L, pr_lua *x);
 void pr_lua_become_end(pr_lua *x, pr_actor *a);        /* a life ends: back to the spawned behaviour */
 void pr_lua_close_becomes(pr_lua *x);
 
-/* --- the module's functions (calls.c, inside.c, quick.c, outside.c, hand.c, tie.c, inspect.c) */
+/* --- the module's functions (calls.c, inside.c, dispatch.c, quick.c, outside.c, hand.c, tie.c, inspect.c) */
 
 void pr_lua_open_calls(lua_State *L, pr_lua *x);
 void pr_lua_open_inside(lua_State *L, pr_lua *x);
+void pr_lua_open_dispatch(lua_State *L, pr_lua *x);
 void pr_lua_open_quick(lua_State *L, pr_lua *x);
 void pr_lua_open_outside(lua_State *L, pr_lua *x);
 void pr_lua_open_events(lua_State *L, pr_lua *x);

@@ -76,6 +76,7 @@ static int l_tell_inside(lua_State *L)
     uint64_t target = (uint64_t)(uintptr_t)lua_touserdata(L, 1);   /* of full userdata an even address: no id */
     if (!pr_id_valid(target))
         return l_tell(L);
+    pr_lua_told(L, x, target);
     pr_msg *m = pr_lua_encode(L, x, 2, "message", 1);
     m->kind = PR_MSG_USER;
     m->target = target;

@@ -45,7 +45,7 @@ static const uint8_t *read_u124(const uint8_t *p, uint32_t *v)
 }
 
 /* False: there is something in it that may not travel. */
-static bool may_travel(const uint8_t *p, size_t size)
+bool pr_lua_may_travel(const uint8_t *p, size_t size)
 {
     const uint8_t *end = p + size;
     while (p < end) {
@@ -120,7 +120,7 @@ static bool serialize(lua_State *L, pr_lua *x, int index, int *status)
     }
     size_t size;
     const uint8_t *bytes = (const uint8_t *)lua_tolstring(L, -1, &size);
-    if (!may_travel(bytes, size)) {
+    if (!pr_lua_may_travel(bytes, size)) {
         *status = LUA_ERRRUN;
         return false;
     }

@@ -15,8 +15,11 @@ pr_end pr_lua_end(pr_lua *x)
 
 static int l_sender(lua_State *L)
 {
-    pr_msg *m = pr_lua_hand(pr_lua_of(L));
+    pr_lua *x = pr_lua_of(L);
+    const pr_msg *m = pr_lua_hand(x);
     pr_lua_push_ref(L, m ? m->sender : 0);
+    if (x->w && m && m->sender)
+        pr_lua_place_ref(L, x, lua_gettop(L), m->sender);   /* compiled code finds it there */
     return 1;
 }
 

@@ -404,80 +404,19 @@ static int l_prepare_start(lua_State *L)
 
 /* --- running a handler */
 
-/* Replies with the values above `base` on co's stack to the handler's own message, if it was an ask. False: they
- * cannot be sent, and a text lies on x->L's stack. */
-static bool reply_values(pr_worker *w, pr_lua *x, pr_msg *m, pr_co *co, int base)
-{
-    lua_State *L = x->L;
-    int n = lua_gettop(co->L) - base;
-    bool simple = n <= 32;
-    for (int i = 1; simple && i <= n; i++) {
-        uint64_t id;
-        int type = lua_type(co->L, base + i);
-        simple = type == LUA_TNIL || type == LUA_TBOOLEAN || type == LUA_TNUMBER || type == LUA_TSTRING ||
-                 pr_lua_is_ref(co->L, base + i, &id);
-    }
-    pr_msg *reply;
-    if (simple) {
-        reply = pr_lua_try_encode(co->L, x, base + 1, "reply");
-        if (!reply) {
-            lua_xmove(co->L, L, 1);
-            return false;
-        }
-    } else {
-        lua_rawgeti(L, LUA_REGISTRYINDEX, x->encode_reply);
-        if (!lua_checkstack(L, n + 4)) {
-            lua_settop(L, 0);
-            lua_pushnil(L);   /* no memory, not even for saying so */
-            return false;
-        }
-        lua_xmove(co->L, L, n);
-        if (lua_pcall(L, n, 1, 0) != 0)
-            return false;
-        reply = lua_touserdata(L, -1);
-        lua_pop(L, 1);
-    }
-    reply->kind = PR_MSG_REPLY;
-    reply->target = m->sender;
-    reply->sender = m->target;
-    reply->ask = m->ask;
-    m->ask = 0;
-    pr_reply(w->rt, w, reply);
-    return true;
-}
-
-static int l_encode_reply(lua_State *L)
-{
-    pr_lua *x = pr_lua_of(L);
-    pr_msg *m = pr_lua_try_encode(L, x, 1, "reply");
-    if (!m)
-        return lua_error(L);
-    lua_settop(L, 0);
-    lua_pushlightuserdata(L, m);   /* room is there: nothing raises any more */
-    return 1;
-}
-
-static pr_msg *own_message(pr_worker *w)
-{
-    pr_msg *m = w->hand;
-    while (m && m->taken)
-        m = m->next;
-    return m;
-}
-
-/* Runs or goes on: the function (at first) and `nargs` arguments lie on co's stack. `own`: the message that the
- * handler was given, NULL in start and stop. */
-static pr_outcome run(pr_worker *w, pr_lua *x, pr_co *co, int nargs, pr_msg *own)
+/* Runs or goes on: the function (at first) and `nargs` arguments lie on co's stack. */
+static pr_outcome run(pr_worker *w, pr_lua *x, pr_co *co, int nargs)
 {
     int status = lua_resume(co->L, nargs);
     if (status == 0) {
-        if (w->running->wait)   /* an ask in a coroutine of the script's own that was left behind */
-            pr_actor_unwait(w, w->running);
-        if (own && own->ask && !reply_values(w, x, own, co, 1)) {
-            give_coroutine(x, co);
-            return failed_with_text(w, x);
-        }
+        pr_actor *a = w->running;
+        if (a && a->wait && !(a->flags & PR_FLAG_SUSPENDED))   /* an ask in a coroutine of the script's own, left behind */
+            pr_actor_unwait(w, a);
         give_coroutine(x, co);
+        if (x->dispatch.unhandled) {
+            x->dispatch.unhandled = false;
+            return PR_UNHANDLED;
+        }
         return PR_DONE;
     }
     if (status == LUA_YIELD) {
@@ -528,32 +467,33 @@ static pr_outcome start(pr_worker *w, pr_actor *a)
     }
     lua_rawgeti(co->L, 1, (int)b->start);
     lua_xmove(L, co->L, n);
-    return run(w, x, co, n, NULL);
+    return run(w, x, co, n);
 }
 
-static pr_outcome receive(pr_worker *w, pr_actor *a, pr_msg *m)
+uint32_t pr_lua_handler(pr_lua *x, pr_actor *a, const pr_msg *m, uint32_t *skip)
 {
-    pr_lua *x = of(w);
     pr_loaded *b = loaded_of(x, a);
-    uint32_t len, handler = 0, skip = 0;
+    uint32_t len, handler = 0;
+    *skip = 0;
     if (b->names) {
         const char *name = pr_msg_first_string(m, &len);
         if (name && (handler = handler_named(b, name, len)) != 0)
-            skip = 1;
+            *skip = 1;
     }
-    if (handler == 0 && (handler = b->receive) == 0)
-        return PR_UNHANDLED;
+    return handler ? handler : b->receive;
+}
+
+/* The loop of dispatch.lua takes it from here: this message first, then others. */
+static pr_outcome receive(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    pr_lua *x = of(w);
     pr_co *co = take_coroutine(x);
+    (void)a, (void)m;
     if (!co)
         return no_memory(w);
-    lua_rawgeti(co->L, 1, (int)handler);
-    lua_rawgeti(co->L, 1, (int)a->self);
-    int n = pr_lua_decode_to(co->L, x, m, skip);
-    if (n < 0) {
-        give_coroutine(x, co);
-        return failed_with_text(w, x);
-    }
-    return run(w, x, co, n + 1, m);
+    x->dispatch.fresh = true;
+    lua_rawgeti(co->L, LUA_REGISTRYINDEX, x->dispatch.loop);
+    return run(w, x, co, 0);
 }
 
 static pr_outcome resume(pr_worker *w, pr_actor *a)
@@ -588,7 +528,7 @@ static pr_outcome resume(pr_worker *w, pr_actor *a)
     default:
         break;
     }
-    return run(w, x, co, n, own_message(w));
+    return run(w, x, co, n);
 }
 
 /* stop(self, reason): the reason is decoded under protection, then all is moved to the coroutine. */
@@ -630,7 +570,7 @@ static pr_outcome stop(pr_worker *w, pr_actor *a, const pr_msg *reason)
     if (!co)
         return no_memory(w);
     lua_xmove(L, co->L, 3);
-    return run(w, x, co, 2, NULL);
+    return run(w, x, co, 2);
 }
 
 static void abandon(pr_worker *w, pr_actor *a, void *suspended)
@@ -755,7 +695,6 @@ bool pr_lua_open_actors(lua_State *L, pr_lua *x)
     x->prepare_stop = anchor(L, x, l_prepare_stop);
     x->traps = anchor(L, x, l_traps);
     x->make_reason = anchor(L, x, l_make_reason);
-    x->encode_reply = anchor(L, x, l_encode_reply);
     x->describe_failure = anchor(L, x, l_describe_failure);
     return true;
 }

@@ -1,6 +1,6 @@
-/* tell from compiled code. A C function of Lua's kind ends a trace; a function called through the FFI does not.
- * So where LuaJIT has compiled a tell, the trace calls these, by pointer; lua/pierrot/quick.lua has the other half
- * and says how the two ways are told apart. They use nothing of Lua, and run on a worker's thread only. */
+/* tell, the reply of a handler, and sender, from compiled code. A C function of Lua's kind ends a trace; a function
+ * called through the FFI does not. So where LuaJIT has compiled such a call, the trace calls these, by pointer;
+ * lua/pierrot/quick.lua has the other half. They use nothing of Lua, and run on a worker's thread only. */
 #include "border.h"
 
 #include <string.h>
@@ -42,34 +42,155 @@ static int tell_string(double target, const char *s, uint32_t len)
     return m ? send(target, pr_wire_put_string(m->data, s, len), m, 1) : 1;
 }
 
+/* The values that quick.lua has put into x->out. NULL: no memory, or something that may not travel. */
+static pr_msg *message_of(pr_lua *x, int count)
+{
+    const pr_out *out = &x->out;
+    size_t size = 0;
+    for (int i = 0; i < count; i++) {
+        uint8_t tag = out->tag[i];
+        bool bytes = tag == PR_TAG_STRING || tag == PR_TAG_BLOB;
+        if (tag == PR_TAG_BLOB && !pr_lua_may_travel(out->bytes[i], (size_t)out->length[i]))
+            return NULL;
+        size += bytes ? pr_wire_size_bytes((size_t)out->length[i]) : tag == PR_TAG_NUMBER || tag == PR_TAG_REF ? 9 : 1;
+    }
+    pr_msg *m = pr_msg_new(&x->w->pool, size);
+    if (!m)
+        return NULL;
+    uint8_t *at = m->data;
+    for (int i = 0; i < count; i++) {
+        uint8_t *tag = at;
+        uint64_t id = (uint64_t)out->number[i];
+        switch (out->tag[i]) {
+        case PR_TAG_NUMBER:
+            at = put_number(at, out->number[i]);
+            break;
+        case PR_TAG_REF:
+            memcpy(at + 1, &id, 8);
+            at += 9;
+            break;
+        case PR_TAG_STRING: case PR_TAG_BLOB:
+            at = pr_wire_put_string(at, (const char *)out->bytes[i], (size_t)out->length[i]);
+            break;
+        default:
+            at++;
+        }
+        *tag = out->tag[i];
+    }
+    m->count = (uint32_t)count;
+    return m;
+}
+
+static int tell_out(double target, int count)
+{
+    pr_msg *m = message_of(pr_lua_here, count);
+    return m ? send(target, m->data + m->size, m, (uint32_t)count) : 1;
+}
+
+/* 0: the handler's ask needs no other reply. */
+static int answer_out(int count)
+{
+    pr_lua *x = pr_lua_here;
+    pr_msg *m = pr_lua_own_message(x->w);
+    if (!m || m->ask == 0)
+        return 0;
+    pr_msg *reply = message_of(x, count);
+    if (!reply)
+        return 1;
+    pr_lua_reply(x, m, reply);
+    return 0;
+}
+
+/* The sender of the message in hand: its place in the table of refs, 0 without one or without a place. */
+static int sender_place(void)
+{
+    const pr_lua *x = pr_lua_here;
+    const pr_msg *m = x->w->hand;
+    if (!m || m->sender == 0)
+        return 0;
+    uint32_t place = pr_id_slot(m->sender) % PR_REF_PLACES;
+    return x->dispatch.ids[place] == m->sender ? (int)place + 1 : 0;
+}
+
 static int tell_string_number(double target, const char *s, uint32_t len, double value)
 {
     pr_msg *m = pr_msg_new(&pr_lua_here->w->pool, pr_wire_size_bytes(len) + 9);
     return m ? send(target, put_number(pr_wire_put_string(m->data, s, len), value), m, 2) : 1;
 }
 
-/* ref_number(ref): its id as a number, which holds it exactly; nil for anything else */
-static int l_ref_number(lua_State *L)
+/* Notes a ref in the table of numbers, where compiled code finds it. Raises for want of memory. */
+static void note(lua_State *L, pr_lua *x, int index, uint64_t id)
+{
+    enum { MOST = 16384 };
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->numbers);
+    lua_pushvalue(L, index);
+    lua_rawget(L, -2);
+    bool there = !lua_isnil(L, -1);
+    lua_pop(L, 1);
+    if (!there) {
+        if (x->noted == MOST) {   /* bounded: started anew */
+            x->noted = 0;
+            for (lua_pushnil(L); lua_next(L, -2);) {
+                lua_pop(L, 1);
+                lua_pushvalue(L, -1);
+                lua_pushnil(L);
+                lua_rawset(L, -4);
+            }
+        }
+        lua_pushvalue(L, index);
+        lua_pushnumber(L, (double)id);
+        lua_rawset(L, -3);
+        x->noted++;
+    }
+    lua_pop(L, 1);
+}
+
+void pr_lua_told(lua_State *L, pr_lua *x, uint64_t id)
+{
+    uint64_t *place = &x->told[pr_id_slot(id) % PR_REF_PLACES];
+    if (*place == id)
+        return;
+    lua_pushlightuserdata(L, (void *)(uintptr_t)id);
+    note(L, x, lua_gettop(L), id);
+    lua_pop(L, 1);
+    *place = id;
+}
+
+/* number_of(ref): its id as a number, which holds it exactly; nil for anything else */
+static int l_number_of(lua_State *L)
 {
     uint64_t id;
-    if (pr_lua_is_ref(L, 1, &id))
-        lua_pushnumber(L, (double)id);
-    else
-        lua_pushnil(L);
+    lua_settop(L, 1);
+    if (!pr_lua_is_ref(L, 1, &id))
+        return 0;
+    note(L, pr_lua_of(L), 1, id);
+    lua_pushnumber(L, (double)id);
     return 1;
 }
 
+/* quick.lua declares the same. */
+typedef struct pr_quick {
+    int (*tell_number)(double target, double value);
+    int (*tell_string)(double target, const char *s, uint32_t len);
+    int (*tell_string_number)(double target, const char *s, uint32_t len, double value);
+    int (*tell_out)(double target, int count);
+    int (*answer_out)(int count);
+    int (*sender_place)(void);
+} pr_quick;
+
 void pr_lua_open_quick(lua_State *L, pr_lua *x)
 {
-    static const luaL_Reg functions[] = {{"ref_number", l_ref_number}, {NULL, NULL}};
-    union { int (*function)(double, double); void *address; } number = {tell_number};
-    union { int (*function)(double, const char *, uint32_t); void *address; } string = {tell_string};
-    union { int (*function)(double, const char *, uint32_t, double); void *address; } both = {tell_string_number};
+    static pr_quick quick = {tell_number, tell_string, tell_string_number, tell_out, answer_out, sender_place};
+    static const luaL_Reg functions[] = {{"number_of", l_number_of}, {NULL, NULL}};
+    lua_newtable(L);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    x->numbers = luaL_ref(L, LUA_REGISTRYINDEX);
+    lua_setfield(L, -2, "numbers");
     pr_lua_add(L, x, functions);
-    lua_pushlightuserdata(L, number.address);
-    lua_setfield(L, -2, "tell_number");
-    lua_pushlightuserdata(L, string.address);
-    lua_setfield(L, -2, "tell_string");
-    lua_pushlightuserdata(L, both.address);
-    lua_setfield(L, -2, "tell_string_number");
+    lua_pushlightuserdata(L, &quick);
+    lua_setfield(L, -2, "functions");
+    lua_pushlightuserdata(L, &x->out);
+    lua_setfield(L, -2, "out");
+    lua_setfield(L, -2, "quick");
 }

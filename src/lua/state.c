@@ -105,6 +105,7 @@ void pr_lua_open(lua_State *L, pr_lua *x)
         if (!pr_lua_open_output(L, x))
             luaL_error(L, "not enough memory");
         pr_lua_open_actors(L, x);
+        pr_lua_open_dispatch(L, x);
         lua_pushcfunction(L, l_collect);
         x->collect = luaL_ref(L, LUA_REGISTRYINDEX);
         lua_pushlightuserdata(L, &pr_lua_sentinel);

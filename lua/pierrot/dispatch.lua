@@ -1,0 +1,102 @@
+-- The loop in which a worker handles messages: it takes the next one, calls its handler, and so on, until something
+-- else is to be done than just the next message. The scheduler is C (pr_worker_next_message); but since the loop is
+-- Lua, LuaJIT compiles it together with the handlers it calls, and a hot handler is entered, run and left without a
+-- call from C to Lua, which costs more than the rest of a message.
+--
+-- The loop runs on the coroutine of the handlers (src/lua/lua_actor.c). A handler that suspends takes the coroutine
+-- along, the loop below it included; when it has been resumed and is done, the loop goes on from there.
+--
+-- It is compiled before there is any message, in rounds that do nothing. So the loop's trace never is that of some
+-- handler that cannot be compiled, and what a handler is and gets are branches of it, each compiled when it is hot. A
+-- handler that cannot be compiled leaves the trace and comes back to it.
+
+local buffer, ffi = require "string.buffer", require "ffi"
+local recorder = require "pierrot.recorder"
+
+ffi.cdef [[
+typedef struct pr_now {
+  double number[3];
+  const uint8_t *bytes[3];
+  int32_t length[3];
+  int32_t handler, self, ask, count;
+  uint8_t tag[3];
+} pr_now;
+]]
+
+local NIL, FALSE, TRUE, NUMBER, STRING, REF = 0, 1, 2, 3, 4, 5    -- enum pr_tag
+local END, PLAIN, AGAIN = 0, 1, 3                                 -- enum pr_next
+
+-- refs: the table of refs by place; metatables: those that travel; answer: quick.lua's.
+return function(dispatch, refs, metatables, answer)
+  local next_message = ffi.cast("int (*)(void)", dispatch.next)
+  local now = ffi.cast("pr_now *", dispatch.now)
+  local take, values, selves = dispatch.take, dispatch.values, dispatch.selves
+  local text, decoder = ffi.string, buffer.new { metatable = metatables }
+
+  local compiling = false
+
+  -- The i-th value of the message in hand.
+  local function value(i)
+    local tag = now.tag[i]
+    if tag == NUMBER then
+      return now.number[i]
+    elseif tag == STRING then
+      return text(now.bytes[i], now.length[i])
+    elseif tag == REF then
+      return refs[now.length[i]]
+    elseif tag == TRUE then
+      return true
+    elseif tag == FALSE then
+      return false
+    elseif tag == NIL then
+      return nil
+    end
+    decoder:set(now.bytes[i], now.length[i])
+    return decoder:decode()
+  end
+
+  -- False at the end. `selves[handler](...)` rather than a local: so tracebacks show where a handler is defined, and
+  -- not the name of a variable here.
+  local function deliver(ask, handler, ...)
+    if ask then
+      answer(selves[handler](...))
+    elseif handler then
+      selves[handler](...)
+    elseif ask == nil then
+      return false
+    end
+    return true
+  end
+
+  local function loop()
+    while true do
+      if compiling then
+        local what = next_message()
+        if what == AGAIN then  -- luacheck: ignore 542
+        elseif compiling and what == PLAIN then
+          local handler, self, ask, count = now.handler, selves[now.self], now.ask ~= 0, now.count
+          if count == 1 then
+            deliver(ask, handler, self, value(0))
+          elseif count == 0 then
+            deliver(ask, handler, self)
+          elseif count == 2 then
+            deliver(ask, handler, self, value(0), (value(1)))
+          else
+            deliver(ask, handler, self, value(0), value(1), (value(2)))
+          end
+        elseif what == END then
+          return
+        else
+          deliver(values())
+        end
+      elseif not deliver(take()) then
+        return
+      end
+    end
+  end
+
+  recorder.watch(loop)
+  recorder.on_flush(dispatch.warm)
+  dispatch.install(loop, refs)
+  dispatch.warm()
+end

@@ -1,0 +1,196 @@
+/* The C half of the dispatch loop (lua/pierrot/dispatch.lua): which message comes next, which handler takes it, and its
+ * values.
+ *
+ * `next` is called in two ways. From compiled code through the FFI, where it may use nothing of Lua: it fills in
+ * x->dispatch.now. From the interpreter as `take`, a C function that returns the handler and its arguments. */
+#include "border.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A number that any Lua value may hold: of the many NaNs, only one is a number in a tagged value. */
+static inline double plain_number(double d) { return d == d ? d : (double)NAN; }
+
+/* Reads the values after the first `skip`. False: too many, or a ref that has no place in the table. */
+static bool read_values(pr_dispatch *d, const pr_msg *m, uint32_t skip)
+{
+    pr_now *now = &d->now;
+    const uint8_t *at = m->data;
+    uint32_t len;
+    if (m->count - skip > PR_INLINE_VALUES)
+        return false;
+    if (skip) {   /* it is a string */
+        memcpy(&len, at + 1, 4);
+        at += 5 + len;
+    }
+    uint32_t count = m->count - skip;
+    now->count = (int32_t)count;
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t tag = *at++;
+        now->tag[i] = tag;
+        if (tag == PR_TAG_NUMBER) {
+            double number;
+            memcpy(&number, at, 8);
+            now->number[i] = plain_number(number);
+            at += 8;
+        } else if (tag == PR_TAG_STRING || tag == PR_TAG_BLOB) {
+            memcpy(&len, at, 4);
+            if (len > INT32_MAX)
+                return false;
+            if (tag == PR_TAG_BLOB && !pr_lua_is_table(at + 4))
+                return false;   /* compiled code expects one type from the decoder */
+            now->bytes[i] = at + 4;
+            now->length[i] = (int32_t)len;
+            at += 4 + len;
+        } else if (tag == PR_TAG_REF) {
+            uint64_t id;
+            memcpy(&id, at, 8);
+            at += 8;
+            uint32_t place = pr_id_slot(id) % PR_REF_PLACES;
+            if (d->ids[place] != id)
+                return false;
+            now->length[i] = (int32_t)place + 1;
+        }
+    }
+    return true;
+}
+
+/* The next message and its handler: an enum pr_next. Calls nothing of Lua. */
+static int next(void)
+{
+    pr_lua *x = pr_lua_here;
+    pr_worker *w = x->w;
+    pr_dispatch *d = &x->dispatch;
+    pr_msg *m;
+    if (d->fresh) {
+        if (d->warming) {
+            d->warming--;
+            return PR_NEXT_AGAIN;
+        }
+        d->fresh = false;
+        m = w->hand;
+        if (!m)
+            return PR_NEXT_END;
+    } else if (!(m = pr_worker_next_message(w))) {
+        return PR_NEXT_END;
+    }
+    d->now.handler = (int32_t)pr_lua_handler(x, w->running, m, &d->skip);
+    if (d->now.handler == 0) {
+        d->unhandled = true;
+        return PR_NEXT_END;
+    }
+    d->now.self = (int32_t)w->running->self;
+    d->now.ask = (int32_t)m->ask;
+    return read_values(d, m, d->skip) ? PR_NEXT_PLAIN : PR_NEXT_OTHER;
+}
+
+int pr_lua_place_ref(lua_State *L, pr_lua *x, int index, uint64_t id)
+{
+    pr_dispatch *d = &x->dispatch;
+    int place = (int)(pr_id_slot(id) % PR_REF_PLACES) + 1;
+    if (d->ids[place - 1] != id) {
+        lua_rawgeti(L, LUA_REGISTRYINDEX, d->refs);
+        lua_pushvalue(L, index);
+        lua_rawseti(L, -2, place);   /* there already: nothing is allocated */
+        lua_pop(L, 1);
+        d->ids[place - 1] = id;
+    }
+    return place;
+}
+
+/* values() -> whether a reply is wanted, the handler's handle, self, the values of the message in hand. May raise
+ * (memory). */
+static int l_values(lua_State *L)
+{
+    pr_lua *x = pr_lua_here;
+    pr_dispatch *d = &x->dispatch;
+    const pr_msg *m = x->w->hand;
+    lua_settop(L, 0);
+    lua_pushboolean(L, m->ask != 0);
+    lua_pushinteger(L, d->now.handler);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
+    lua_rawgeti(L, 3, d->now.self);
+    lua_remove(L, 3);
+    int n = pr_lua_decode(L, x, m, d->skip);
+    for (int i = 4; i < 4 + n; i++) {   /* its refs get their places: the next time it is plain */
+        uint64_t id;
+        if (lua_type(L, i) == LUA_TLIGHTUSERDATA && pr_lua_is_ref(L, i, &id)) {
+            pr_lua_place_ref(L, x, i, id);
+        }
+    }
+    return 3 + n;
+}
+
+/* take() -> the same for the next message; nothing at the end; false and no handler for a round without one */
+static int l_take(lua_State *L)
+{
+    switch (next()) {
+    case PR_NEXT_END:
+        return 0;
+    case PR_NEXT_AGAIN:
+        lua_pushboolean(L, 0);
+        return 1;
+    default:
+        return l_values(L);
+    }
+}
+
+void pr_lua_reply(pr_lua *x, pr_msg *m, pr_msg *reply)
+{
+    reply->kind = PR_MSG_REPLY;
+    reply->target = m->sender;
+    reply->sender = m->target;
+    reply->ask = m->ask;
+    m->ask = 0;
+    pr_reply(x->rt, x->w, reply);
+}
+
+/* answer(...): the handler's values, as the reply to its ask, unless that has been answered or taken over. Raises when
+ * they cannot be sent. */
+static int l_answer(lua_State *L)
+{
+    pr_lua *x = pr_lua_here;
+    pr_msg *m = pr_lua_own_message(x->w);
+    if (!m || m->ask == 0)
+        return 0;
+    pr_msg *reply = pr_lua_try_encode(L, x, 1, "reply");
+    if (!reply)
+        return lua_error(L);
+    pr_lua_reply(x, m, reply);
+    return 0;
+}
+
+/* warm(): the loop is to be compiled anew, before its next message. */
+static int l_warm(lua_State *L)
+{
+    pr_lua_of(L)->dispatch.warming = 200;   /* hotloop is 56; with room for one that is refused */
+    return 0;
+}
+
+/* install(loop, refs): what dispatch.lua has made. */
+static int l_install(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    lua_settop(L, 2);
+    x->dispatch.refs = luaL_ref(L, LUA_REGISTRYINDEX);
+    x->dispatch.loop = luaL_ref(L, LUA_REGISTRYINDEX);
+    return 0;
+}
+
+void pr_lua_open_dispatch(lua_State *L, pr_lua *x)
+{
+    static const luaL_Reg functions[] = {
+        {"take", l_take}, {"values", l_values}, {"answer", l_answer}, {"warm", l_warm}, {"install", l_install}, {NULL, NULL}};
+    union { int (*function)(void); void *address; } quick = {next};
+    lua_newtable(L);
+    pr_lua_add(L, x, functions);
+    lua_pushlightuserdata(L, quick.address);
+    lua_setfield(L, -2, "next");
+    lua_pushlightuserdata(L, &x->dispatch.now);
+    lua_setfield(L, -2, "now");
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
+    lua_setfield(L, -2, "selves");
+    lua_pushinteger(L, PR_REF_PLACES);
+    lua_setfield(L, -2, "ref_places");
+    lua_setfield(L, -2, "dispatch");
+}

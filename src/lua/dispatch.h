@@ -1,0 +1,47 @@
+/* How a worker's Lua state goes from message to message: the C half of lua/pierrot/dispatch.lua, which has the loop. */
+#ifndef PR_LUA_DISPATCH_H
+#define PR_LUA_DISPATCH_H
+
+#include <stdint.h>
+
+enum { PR_INLINE_VALUES = 3, PR_REF_PLACES = 1024 };
+
+/* What the loop is told of the message in hand. Compiled code reads it through the FFI: dispatch.lua declares the same.
+ * Signed: that spares it a conversion. */
+typedef struct pr_now {
+    double number[PR_INLINE_VALUES];        /* NUMBER: the value */
+    const uint8_t *bytes[PR_INLINE_VALUES]; /* STRING, BLOB: valid while the message is in hand */
+    int32_t length[PR_INLINE_VALUES];       /* STRING, BLOB: bytes; REF: its place in the table of refs */
+    int32_t handler, self;                  /* handles */
+    int32_t ask;                            /* not 0: a reply is wanted */
+    int32_t count;                          /* values */
+    uint8_t tag[PR_INLINE_VALUES];          /* enum pr_tag */
+} pr_now;
+
+/* The values of a message that compiled code sends: quick.lua declares the same. */
+typedef struct pr_out {
+    double number[PR_INLINE_VALUES];        /* NUMBER: the value; REF: the id */
+    const uint8_t *bytes[PR_INLINE_VALUES]; /* STRING, BLOB: valid until it is sent */
+    int32_t length[PR_INLINE_VALUES];
+    uint8_t tag[PR_INLINE_VALUES];          /* enum pr_tag */
+} pr_out;
+
+/* What `next` says. */
+enum pr_next {
+    PR_NEXT_END,      /* back to the worker */
+    PR_NEXT_PLAIN,    /* pr_now holds the message */
+    PR_NEXT_OTHER,    /* it does not: `values` gives it */
+    PR_NEXT_AGAIN     /* nothing: so that the loop is compiled before there is any message */
+};
+
+typedef struct pr_dispatch {
+    pr_now now;
+    uint32_t skip;               /* values that come before the handler's: the name of a handler in `on` */
+    uint32_t warming;            /* rounds of AGAIN still to come */
+    bool fresh;                  /* the loop has been entered for a message that is in hand already */
+    bool unhandled;              /* it ended for a message that nothing takes */
+    int loop, refs;              /* registry references: the loop's function; the table of refs by place */
+    uint64_t ids[PR_REF_PLACES]; /* which ref is at which place */
+} pr_dispatch;
+
+#endif
