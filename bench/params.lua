@@ -67,4 +67,40 @@ return {
     op = "message",
     parameters = { producers = 8, messages = 125000, rounds = 2 },
   },
+  {
+    name = "chameneos",
+    about = "creatures meet in a mall, in pairs",
+    op = "meeting",
+    parameters = { creatures = 100, meetings = 200000 },
+  },
+  {
+    name = "philosophers",
+    about = "philosophers eat with forks from an arbitrator",
+    op = "meal",
+    parameters = { philosophers = 20, meals = 10000 },
+  },
+  {
+    name = "bank",
+    about = "accounts transfer money, each asking the other",
+    op = "transfer",
+    parameters = { accounts = 1000, transfers = 50000 },
+  },
+  {
+    name = "tree",
+    about = "a tree with a million leaves is grown and summed up",
+    op = "actor",
+    parameters = { leaves = 1000000, children = 10 },
+  },
+  {
+    name = "nbody",
+    about = "solar systems in actors compute their course",
+    op = "step",
+    parameters = { actors = 16, messages = 20, steps = 1000 },
+  },
+  {
+    name = "latency",
+    about = "one way of a message, under a paced load",
+    op = "message",
+    parameters = { actors = 100000, pacers = 2, rate = 200000, seconds = 1 },
+  },
 }

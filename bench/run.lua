@@ -6,8 +6,9 @@
 -- (erlang/bench.erl) takes the same arguments and prints the same lines. Parameters that are not
 -- given are those of the first benchmark in params.lua that has this program.
 --
--- bench/PROGRAM.lua returns { run = function(parameters) ... return result, ops, seconds end }. `run`
--- is called in this script's actor, spawns what it needs, stops it again, and raises an error if
+-- bench/PROGRAM.lua returns { run = function(parameters) ... return result, ops, seconds, more end }, where
+-- `more` (optional) is a list of further figures, {name, nanoseconds}; the line ends with name=nanoseconds. `run` is
+-- called in this script's actor, spawns what it needs, stops it again, and raises an error if
 -- the work was not done to the last message.
 
 local directory = arg[0]:match("^(.*)/[^/]*$") or "."
@@ -35,6 +36,8 @@ end
 local benchmark = dofile(("%s/%s.lua"):format(directory, name))
 benchmark.run(parameters)
 for _ = 1, runs do
-  local result, ops, seconds = benchmark.run(parameters)
-  print(("%s %.3f %d %d"):format(name, seconds * 1e9 / ops, ops, result))
+  local result, ops, seconds, more = benchmark.run(parameters)
+  local line = ("%s %.3f %d %d"):format(name, seconds * 1e9 / ops, ops, result)
+  for _, figure in ipairs(more or {}) do line = line .. (" %s=%.1f"):format(figure[1], figure[2]) end
+  print(line)
 end

@@ -1,4 +1,4 @@
---- What the programs here share: waiting for the end of the work, and checks.
+--- What the programs here share: waiting for the end of the work, checks, and percentiles.
 
 local pierrot = require "pierrot"
 
@@ -28,6 +28,13 @@ function M.stop(actors)
   for _, actor in ipairs(actors) do
     while actor:is_alive() do pierrot.sleep(0.001) end
   end
+end
+
+--- Further figures of a run, from latencies in seconds, for which this sorts the list: in nanoseconds.
+function M.percentiles(latencies)
+  table.sort(latencies)
+  local function at(share) return latencies[math.max(1, math.ceil(share * #latencies))] * 1e9 end
+  return { { "p50", at(0.5) }, { "p99", at(0.99) }, { "p99.9", at(0.999) }, { "max", at(1) } }
 end
 
 return M

@@ -11,6 +11,7 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace bench {
@@ -22,7 +23,7 @@ struct figure {
   std::int64_t result;
   std::int64_t ops;
   std::int64_t ns;
-  std::map<std::string, double> more; // further figures by name, in ns
+  std::vector<std::pair<std::string, double>> more; // further figures by name, in ns
 };
 
 using program = std::function<figure(caf::actor_system&, const parameters&)>;

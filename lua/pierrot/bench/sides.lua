@@ -54,7 +54,7 @@ return {
       return ("OTP %s, +S %d:%d"):format(release or "?", context.workers, context.workers)
     end,
     command = function(context, program, parameters)
-      return ("erl +S %d:%d -noshell -pa %s -run bench main -extra %s 1 %s"):format(
+      return ("erl +S %d:%d +P 4194304 -noshell -pa %s -run bench main -extra %s 1 %s"):format(
         context.workers, context.workers, quote(context.scratch), program, parameters)
     end,
   },
