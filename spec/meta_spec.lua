@@ -100,7 +100,7 @@ describe("lua/pierrot/meta.lua", function()
   it("describes what info and stats return", function()
     local parent = pierrot.spawn{ function()
       local inner = require "pierrot"
-      return inner.spawn{ function() return true end, name = "meta child" }
+      return inner.spawn{ function() return true end, name = "meta child", mailbox = 10 }
     end, name = "meta parent" }
     local child = parent:ask()
     child:ask()

@@ -38,6 +38,11 @@ static inline uint32_t pr_id_generation(uint64_t id)
 }
 static inline bool pr_id_valid(uint64_t id) { return (id & 1) && id <= PR_ID_MASK; }
 
+typedef enum pr_status {
+    PR_OK, PR_DEAD, PR_STOPPING, PR_EXISTS, PR_NOMEM, PR_TIMEOUT, PR_BUSY, PR_FAILURE, PR_FULL,
+    PR_MUST_WAIT   /* of pr_send: the mailbox is full and its senders wait; it counts as rejected */
+} pr_status;
+
 enum pr_kind { PR_KIND_ACTOR, PR_KIND_PORT };
 
 /* `sched`: the floating actor's state machine. ARCHITECTURE.md has the table of transitions. */
@@ -47,6 +52,12 @@ enum pr_sched { PR_IDLE, PR_SCHEDULED, PR_PROCESSING, PR_PINNED };
 enum pr_state { PR_STATE_IDLE, PR_STATE_SCHEDULED, PR_STATE_PROCESSING, PR_STATE_SUSPENDED, PR_STATE_STOPPING };
 
 enum pr_naming { PR_NAMED = 1, PR_IN_GROUPS = 2, PR_SUBSCRIBED = 4 };
+
+/* `gate`: what a sender has to mind; 0 for most actors. */
+enum pr_gate {
+    PR_GATE_STOPPING = 1,          /* tells are refused with "stopping" */
+    PR_GATE_BOXED = 2              /* its messages go into its box: see box.h */
+};
 
 enum pr_restart { PR_RESTART_TRANSIENT, PR_RESTART_PERMANENT, PR_RESTART_TEMPORARY };
 
@@ -102,16 +113,17 @@ typedef struct pr_alarm {
     void (*fire)(pr_worker *w, struct pr_alarm *alarm);
 } pr_alarm;
 
-enum pr_wait_kind { PR_WAIT_ASK, PR_WAIT_SLEEP, PR_WAIT_RECEIVE, PR_WAIT_YIELD };
+enum pr_wait_kind { PR_WAIT_ASK, PR_WAIT_SLEEP, PR_WAIT_RECEIVE, PR_WAIT_YIELD, PR_WAIT_SEND };
 
 /* A suspended handler. From the worker's pool; the actor's owner alone touches it. */
 typedef struct pr_wait {
     pr_alarm alarm;          /* its time limit */
     pr_actor *actor;
     pr_msg *hand;            /* the message that the handler was given, NULL in start and stop */
-    pr_msg *reply;           /* ASK: what came */
+    pr_msg *reply;           /* ASK, SEND: what came */
     void *suspended;         /* the language's coroutine */
-    uint32_t ask;            /* ASK: its number */
+    uint32_t ask;            /* ASK, SEND: its number */
+    uint64_t box_of;         /* whose mailbox is full, where the message waits for room; 0 */
     uint8_t kind;            /* enum pr_wait_kind */
     bool timed_out;
     struct pr_wait *next_free;
@@ -141,7 +153,7 @@ struct pr_actor {
     pr_stack mailbox;              /* while floating; closed before birth, after pinning and after the end */
     pr_stack control;
     _Atomic uint8_t sched;         /* enum pr_sched */
-    _Atomic uint8_t stopping;      /* tells are refused with "stopping" */
+    _Atomic uint8_t gate;          /* enum pr_gate; written by the owner, and at birth; relaxed */
     _Atomic uint16_t home;
     uint8_t kind, restart;
     _Atomic uint8_t named;         /* enum pr_naming: what it has had; seq_cst with `id`, see die() */

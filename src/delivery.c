@@ -26,7 +26,7 @@ static bool appends_directly(const pr_worker *w)
 static void take_reply(pr_worker *w, pr_actor *a, pr_msg *m)
 {
     pr_wait *wait = a->wait;
-    if (wait && wait->kind == PR_WAIT_ASK && wait->ask == m->ask && !wait->reply && !wait->timed_out) {
+    if (wait && (wait->kind == PR_WAIT_ASK || wait->kind == PR_WAIT_SEND) && wait->ask == m->ask && !wait->reply && !wait->timed_out) {
         wait->reply = m;
         pr_actor_satisfy(w, a);
         return;
@@ -41,6 +41,17 @@ static void append_order(pr_worker *w, pr_actor *a, pr_msg *m)
     pr_make_ready_pinned(w, a, true);
 }
 
+static inline void has_message(pr_worker *w, pr_actor *a)
+{
+    if (!(a->flags & (PR_FLAG_SUSPENDED | PR_FLAG_ENDING))) {
+        pr_make_ready_pinned(w, a, false);
+    } else if (a->flags & PR_FLAG_RECEIVING && !(a->flags & PR_FLAG_ENDING)) {
+        pr_actor_satisfy(w, a);
+    }
+}
+
+void pr_actor_has_message(pr_worker *w, pr_actor *a) { has_message(w, a); }
+
 /* On the owner, which has checked the id. */
 static void append(pr_worker *w, pr_actor *a, pr_msg *m)
 {
@@ -54,11 +65,7 @@ static void append(pr_worker *w, pr_actor *a, pr_msg *m)
     }
     pr_queue_push(&a->user, m);
     PR_BUMP(a->depth, 1);
-    if (!(a->flags & (PR_FLAG_SUSPENDED | PR_FLAG_ENDING))) {
-        pr_make_ready_pinned(w, a, false);
-    } else if (a->flags & PR_FLAG_RECEIVING && !(a->flags & PR_FLAG_ENDING)) {
-        pr_actor_satisfy(w, a);
-    }
+    has_message(w, a);
 }
 
 void pr_deliver(pr_worker *w, pr_msg *m)
@@ -72,7 +79,7 @@ void pr_deliver(pr_worker *w, pr_msg *m)
         } else {
             pr_dead_letter(w->rt, w, m, PR_DEAD_NOBODY);
         }
-    } else if ((m->kind == PR_MSG_USER || m->kind == PR_MSG_DRAIN) && PR_GET(a->stopping)) {
+    } else if ((m->kind == PR_MSG_USER || m->kind == PR_MSG_DRAIN) && PR_GET(a->gate) & PR_GATE_STOPPING) {
         pr_dead_letter(w->rt, w, m, PR_DEAD_STOPPING);
     } else {
         append(w, a, m);
@@ -81,6 +88,10 @@ void pr_deliver(pr_worker *w, pr_msg *m)
 
 void pr_deliver_control(pr_worker *w, pr_msg *m)
 {
+    if (m->kind == PR_MSG_BOX) {
+        pr_box_noticed(w, m);
+        return;
+    }
     if (m->kind == PR_MSG_TIMER_ARM || m->kind == PR_MSG_TIMER_DISARM) {
         pr_user_timer_order(w, m);
         return;
@@ -103,8 +114,11 @@ static pr_status route(pr_runtime *rt, pr_worker *w, pr_msg *m, bool control)
         /* acquire pairs with the release at birth */
         if (!a || atomic_load_explicit(&a->id, memory_order_acquire) != target)
             return PR_DEAD;
-        if (refusable && PR_GET(a->stopping))
+        uint8_t gate = PR_GET(a->gate);
+        if (refusable && gate & PR_GATE_STOPPING)
             return PR_STOPPING;
+        if (gate & PR_GATE_BOXED && !control && (refusable || m->kind == PR_MSG_DOWN))
+            return pr_box_send(rt, w, a, m);
         /* acquire pairs with the release in pin(): home before closed mailbox */
         uint16_t home = atomic_load_explicit(&a->home, memory_order_acquire);
         if (home == PR_HOME_FLOATING) {
@@ -144,7 +158,7 @@ pr_status pr_send(pr_runtime *rt, pr_worker *w, pr_msg *m)
      * writes what is read here of such a target; of any other, a match cannot come about. */
     if (w && w->running && !(w->running->flags & PR_FLAG_FLOATS) && m->kind == PR_MSG_USER && pr_id_valid(m->target)) {
         pr_actor *near = pr_actor_slot(&rt->actors, pr_id_slot(m->target));
-        if (near && PR_GET(near->home) == w->index + 1 && PR_GET(near->id) == m->target && !PR_GET(near->stopping)) {
+        if (near && PR_GET(near->home) == w->index + 1 && PR_GET(near->id) == m->target && !PR_GET(near->gate)) {
             PR_BUMP(w->counters.sent, 1);
             append(w, near, m);
             return PR_OK;
@@ -207,7 +221,8 @@ void pr_reply_error(pr_runtime *rt, pr_worker *w, pr_msg *m, const char *kind, c
     m->ask = 0;
 }
 
-static const char *const dead_reasons[PR_DEAD_REASONS] = {"dead", "stopping", "unhandled", "shutdown"};
+static const char *const dead_reasons[PR_DEAD_REASONS] = {"dead", "stopping", "unhandled", "shutdown", "full", "drop_newest",
+                                                             "drop_oldest"};
 
 const char *pr_dead_reason_name(enum pr_dead_reason reason)
 {
@@ -236,7 +251,9 @@ void pr_dead_letter(pr_runtime *rt, pr_worker *w, pr_msg *m, enum pr_dead_reason
     }
     PR_COUNT(rt, w, dead[reason], 1);
     pr_event_dead_letter(rt, w, m, dead_reasons[reason]);
-    if (m->ask)
+    if (m->ask && reason >= PR_DEAD_FULL)
+        pr_reply_error(rt, w, m, "full", reason == PR_DEAD_FULL ? "its mailbox is full" : "its mailbox was full: dropped");
+    else if (m->ask)
         pr_reply_error(rt, w, m, reason == PR_DEAD_UNHANDLED ? "failed" : "dead",
                        reason == PR_DEAD_UNHANDLED ? "nothing in its behaviour takes this message"
                                                    : "the actor has ended");

@@ -45,12 +45,15 @@ enum pr_msg_kind {
     PR_MSG_WAKE,        /* nothing but a reason to be scheduled (a pinned birth) */
     PR_MSG_TIMER_ARM,   /* for a worker, not an actor: arm / disarm the timer in `timer` */
     PR_MSG_TIMER_DISARM,
+    PR_MSG_BOX,         /* a box's notice to its owner's worker: see box.h; it is the box's own */
     PR_MSG_MONITOR,     /* the sender watches the target, by the number in `ask` */
     PR_MSG_DEMONITOR,
     PR_MSG_WATCHING     /* is never sent: the watcher's own node */
 };
 
 struct pr_user_timer;
+
+enum pr_msg_mark { PR_MSG_EXEMPT = 1 /* in a box: counts for no capacity */, PR_MSG_STASHED = 2 /* in hand */ };
 
 typedef struct pr_msg {
     struct pr_msg *next;          /* link of whichever queue holds it */
@@ -62,7 +65,7 @@ typedef struct pr_msg {
     uint32_t count;               /* payload values */
     uint8_t kind;                 /* enum pr_msg_kind */
     uint8_t class;                /* size class; PR_MSG_CLASSES: allocated by itself */
-    uint8_t ordered;              /* STOP, KILL: from the parent or the shutdown; USER, in hand: it has been stashed */
+    uint8_t ordered;              /* STOP, KILL: from the parent or the shutdown; USER: enum pr_msg_mark */
     uint8_t taken;                /* USER: by `receive`, inside the handler of another one */
     uint8_t data[];
 } pr_msg;

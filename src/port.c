@@ -33,7 +33,7 @@ pr_port *pr_port_open(pr_runtime *rt)
     pr_actor *a = port->actor;
     port->id = pr_id_make(a->slot, a->generation);
     PR_SET(a->behaviour, NULL);
-    PR_SET(a->stopping, 0);
+    PR_SET(a->gate, 0);
     PR_SET(a->parent, 0);
     PR_SET(a->asking, 0);
     PR_SET(a->named, 0);

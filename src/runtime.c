@@ -36,6 +36,7 @@ void pr_runtime_free(pr_runtime *rt)
     pr_depot_destroy(&rt->depot);
     pr_behaviours_destroy(&rt->behaviours);
     pr_registry_destroy(&rt->names);
+    pr_boxes_destroy(&rt->boxes);
     pr_groups_destroy(&rt->groups);
     pr_events_destroy(&rt->events);
     pthread_cond_destroy(&rt->watchdog.changed);
@@ -59,6 +60,7 @@ static pr_runtime *make(const pr_config *c)
     /* Of these only the registry and the groups allocate; a failure of one leaves the others to be destroyed as they are. */
     bad |= pr_actor_table_init(&rt->actors, c->first_generation);
     bad |= pr_registry_init(&rt->names);
+    bad |= pr_boxes_init(&rt->boxes);
     bad |= pr_groups_init(&rt->groups);
     bad |= pr_events_init(&rt->events);
     bad |= pthread_mutex_init(&rt->watchdog.lock, NULL);

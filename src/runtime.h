@@ -7,17 +7,15 @@
 
 #include "actor.h"
 #include "behaviour.h"
+#include "box.h"
 #include "events.h"
 #include "groups.h"
 #include "log.h"
 #include "ready_queue.h"
 #include "registry.h"
 
-typedef enum pr_status {
-    PR_OK, PR_DEAD, PR_STOPPING, PR_EXISTS, PR_NOMEM, PR_TIMEOUT, PR_BUSY, PR_FAILURE
-} pr_status;
-
-enum pr_dead_reason { PR_DEAD_NOBODY, PR_DEAD_STOPPING, PR_DEAD_UNHANDLED, PR_DEAD_SHUTDOWN, PR_DEAD_REASONS };
+enum pr_dead_reason { PR_DEAD_NOBODY, PR_DEAD_STOPPING, PR_DEAD_UNHANDLED, PR_DEAD_SHUTDOWN,
+    PR_DEAD_FULL /* no sender to refuse it to: a timer's */, PR_DEAD_DROPPED_NEWEST, PR_DEAD_DROPPED_OLDEST, PR_DEAD_REASONS };
 
 /* One writer each (a worker), read by anyone as a snapshot. `sent` are accepted tells and asks: each of
  * them ends as handled, as a dead letter or as cancelled (a timer's). */
@@ -43,6 +41,9 @@ typedef struct pr_config {
     int (*open_worker)(pr_worker *w, char *error, size_t cap);
     void (*close_worker)(pr_worker *w);
     bool (*idle_worker)(pr_worker *w);
+    /* Of a message in a bounded mailbox, by the function that its actor was spawned with. On the owner, between turns
+     * or in one. NULL: all are equal. */
+    double (*priority)(pr_worker *w, pr_behaviour *function, const pr_msg *m);
 } pr_config;
 
 typedef struct pr_watchdog {     /* see watchdog.h */
@@ -58,6 +59,7 @@ struct pr_runtime {
     pr_log log;
     pr_actor_table actors;
     pr_registry names;
+    pr_boxes boxes;
     pr_groups groups;
     pr_events events;
     pr_watchdog watchdog;
@@ -131,6 +133,13 @@ void pr_dead_letter(pr_runtime *rt, pr_worker *w, pr_msg *m, enum pr_dead_reason
  * ordered: by its parent or the shutdown. */
 pr_status pr_order(pr_runtime *rt, pr_worker *w, uint64_t target, uint8_t kind, pr_msg *reason, bool ordered);
 
+/* --- deadlock.c: any thread */
+
+/* Whether `target` waits, directly or through others, for `self`. */
+bool pr_deadlock(pr_runtime *rt, uint64_t self, uint64_t target);
+/* That cycle, in words. */
+void pr_deadlock_describe(pr_runtime *rt, uint64_t self, uint64_t target, char *buf, size_t cap);
+
 /* --- supervision.c */
 
 typedef struct pr_spawn {
@@ -140,6 +149,7 @@ typedef struct pr_spawn {
     size_t name_len;
     uint32_t worker;             /* 0: any; else index + 1 */
     uint8_t restart;
+    pr_box *box;                 /* NULL, or its mailbox; taken on success */
     uint16_t flags;              /* SCRIPT, FLOATS */
     pr_msg *args;                /* NULL or start's arguments; taken on success */
     pr_msg *ties;                /* nodes for the actor's table (see ties.h), linked by next; taken on success */
@@ -162,11 +172,7 @@ pr_status pr_group_join(pr_runtime *rt, const char *name, size_t len, uint64_t i
 /* Its end, after the id has been cleared (seq_cst): it leaves the registry, its groups and topics. */
 void pr_actor_unname(pr_runtime *rt, pr_actor *a, uint64_t id);
 /* Messages in its mailbox. Any thread: a snapshot. */
-static inline uint32_t pr_actor_depth(pr_runtime *rt, pr_actor *a)
-{
-    (void)rt;
-    return PR_GET(a->depth);
-}
+uint32_t pr_actor_depth(pr_runtime *rt, pr_actor *a);
 /* The name of its behaviour; "dead" when there is no such actor. Any thread. */
 size_t pr_actor_behaviour_name(pr_runtime *rt, uint64_t id, char *buf, size_t cap);
 /* Writes what people call the actor: behaviour, name and number. Any thread. */

@@ -49,7 +49,8 @@ static void fire(pr_worker *w, pr_alarm *alarm)
             /* Nobody's face to reject it to: a dead letter, which releases the message's reference. */
             PR_BUMP(w->counters.rejected, (uint64_t)-1);
             PR_BUMP(w->counters.sent, 1);
-            pr_dead_letter(w->rt, w, m, status == PR_STOPPING ? PR_DEAD_STOPPING : PR_DEAD_NOBODY);
+            pr_dead_letter(w->rt, w, m, status == PR_STOPPING ? PR_DEAD_STOPPING
+                                         : status == PR_DEAD ? PR_DEAD_NOBODY : PR_DEAD_FULL);
         }
     } else {
         pr_logf(&w->rt->log, PR_LOG_ERROR, "no memory for the message of a timer; it is sent again later");

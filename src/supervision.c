@@ -189,7 +189,7 @@ pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
     a->self = 0;
     a->start_args = s->args;
     PR_SET(a->born_ms, w ? w->now_ms : pr_now_ns() / 1000000);
-    PR_SET(a->stopping, 0);
+    PR_SET(a->gate, s->box ? PR_GATE_BOXED : 0);
     PR_SET(a->asking, 0);
     PR_SET(a->handled, 0);
     PR_SET(a->depth, 0);
@@ -205,6 +205,12 @@ pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
         }
         if (s->has_shutdown)
             a->extra->shutdown_ms = s->shutdown_ms;
+    }
+    if (s->box && !pr_box_attach(rt, s->box, a->slot, born)) {
+        pr_free(a->extra);
+        pr_actor_free(&rt->actors, cache, a);
+        free_message(w, wake);
+        return PR_NOMEM;
     }
     if (s->name) {
         int put = pr_registry_put(&rt->names, s->name, s->name_len, born, id);
@@ -295,7 +301,7 @@ static void begin_end(pr_worker *w, pr_actor *a)
     set_flags(a, PR_FLAG_ENDING);
     PR_SET(a->state, PR_STATE_STOPPING);
     if (!(a->flags & PR_FLAG_RESTART))
-        PR_SET(a->stopping, 1);
+        PR_SET(a->gate, PR_GET(a->gate) | PR_GATE_STOPPING);
     if (a->extra)
         pr_user_timers_end(w, &a->extra->timers);
     set_flags(a, PR_FLAG_CHILDREN);
@@ -343,7 +349,7 @@ static void rebirth(pr_worker *w, pr_actor *a)
     }
     pr_unstash(w, a);
     a->flags = (uint16_t)((a->flags & (PR_FLAG_SCRIPT | PR_FLAG_FLOATS)) | PR_FLAG_NEW);
-    PR_SET(a->stopping, 0);
+    PR_SET(a->gate, PR_GET(a->gate) & ~PR_GATE_STOPPING);
     PR_BUMP(a->restarts, 1);
     PR_BUMP(w->counters.restarts, 1);
     pr_event_restart(w, a);
@@ -425,6 +431,8 @@ static void die(pr_worker *w, pr_actor *a)
     discard_list(w, pr_stack_close(&a->mailbox));
     discard_list(w, pr_stack_close(&a->control));
     discard_list(w, a->user.head);
+    if (PR_GET(a->gate) & PR_GATE_BOXED)
+        pr_box_end(w, a);
     discard_list(w, a->orders.head);
     a->user = a->orders = (pr_queue){NULL, NULL};
     if (a->start_args)
@@ -626,6 +634,7 @@ void pr_actor_resume(pr_worker *w, pr_actor *a)
     clear_flags(a, PR_FLAG_SUSPENDED | PR_FLAG_RESUME | PR_FLAG_RECEIVING);
     PR_SET(a->asking, 0);
     w->resumed = wait;
+    pr_wait_unbox(w, wait);
     pr_outcome outcome = a->ops->resume(w, a);
     w->resumed = NULL;
     pr_wait_free(w, wait);
@@ -642,7 +651,7 @@ void pr_actor_told_to_stop(pr_worker *w, pr_actor *a, pr_msg *m)
     PR_SET(a->state, PR_STATE_STOPPING);
     if (a->restart != PR_RESTART_PERMANENT || a->flags & PR_FLAG_ORDERED) {
         clear_flags(a, PR_FLAG_RESTART);
-        PR_SET(a->stopping, 1);
+        PR_SET(a->gate, PR_GET(a->gate) | PR_GATE_STOPPING);
     }
     if (m->kind == PR_MSG_KILL || (a->extra && a->extra->shutdown_ms == 0))
         set_flags(a, PR_FLAG_KILL);
@@ -685,6 +694,10 @@ static void told_of_exit(pr_worker *w, pr_actor *a, pr_msg *m)
     } else if (a->ops->kin && a->ops->kin->traps && a->ops->kin->traps(w, a)) {
         m->kind = PR_MSG_USER;
         PR_BUMP(w->counters.sent, 1);
+        if (PR_GET(a->gate) & PR_GATE_BOXED) {
+            pr_box_put(w, a, m);
+            return;
+        }
         pr_queue_push(&a->user, m);
         PR_BUMP(a->depth, 1);
         if (a->flags & PR_FLAG_RECEIVING && !(a->flags & PR_FLAG_ENDING))

@@ -37,8 +37,16 @@ void pr_actor_satisfy(pr_worker *w, pr_actor *a)
     pr_make_ready_pinned(w, a, false);
 }
 
+void pr_wait_unbox(pr_worker *w, pr_wait *wait)
+{
+    if (wait->box_of && !wait->reply)
+        pr_box_cancel(w->rt, w, wait->box_of, PR_GET(wait->actor->id), wait->ask);
+    wait->box_of = 0;
+}
+
 void pr_wait_free(pr_worker *w, pr_wait *wait)
 {
+    pr_wait_unbox(w, wait);
     pr_wheel_cancel(&w->wheel, &wait->alarm.timer);
     if (wait->reply)
         pr_msg_free(&w->pool, wait->reply);

@@ -253,9 +253,10 @@ static void run_messages(pr_worker *w, pr_stack *own)
             continue;
         }
         pr_msg *m = pr_queue_pop(&a->user);
-        if (!m)
+        if (m)
+            PR_BUMP(a->depth, (uint32_t)-1);
+        else if (!(PR_GET(a->gate) & PR_GATE_BOXED) || !(m = pr_box_take(w, a)))
             return;
-        PR_BUMP(a->depth, (uint32_t)-1);
         pr_actor_handle(w, a, m);
         if (--w->clock_in == 0)
             pr_worker_clock(w);
@@ -274,6 +275,11 @@ static void begin_turn(pr_worker *w, pr_actor *a)
     atomic_store_explicit(&w->turn, PR_GET(w->turn) + 1, memory_order_release);
 }
 
+static bool has_message(pr_worker *w, pr_actor *a)
+{
+    return a->user.head || (PR_GET(a->gate) & PR_GATE_BOXED && pr_box_ready(w, a));
+}
+
 /* Of a pinned actor, unless it has ended. */
 static void end_turn(pr_worker *w)
 {
@@ -287,7 +293,7 @@ static void end_turn(pr_worker *w)
                               PR_GET(a->children) > 0;
     bool more = a->orders.head || (suspended ? (a->flags & PR_FLAG_RESUME) != 0
                                              : a->flags & PR_FLAG_ENDING ? !waits_for_children
-                                                                         : a->user.head || a->flags & PR_FLAG_NEW);
+                                                                         : has_message(w, a) || a->flags & PR_FLAG_NEW);
     if (!(a->flags & (PR_FLAG_ENDING | PR_FLAG_STOP)))
         PR_SET(a->state, suspended ? PR_STATE_SUSPENDED : PR_STATE_IDLE);
     if (more)
@@ -327,6 +333,8 @@ pr_msg *pr_worker_next_message(pr_worker *w)
     if (!pr_stack_empty(&w->control) || a->orders.head)
         return NULL;
     while (w->left == 0 || !a->user.head) {
+        if (PR_GET(a->gate) & PR_GATE_BOXED)
+            return NULL;   /* its messages are in its box */
         end_turn(w);
         if (!goes_on_in_line(w))
             return NULL;
@@ -397,7 +405,7 @@ static void turn_floating(pr_worker *w, pr_actor *a)
     if (w->running != a)
         return;
     w->running = NULL;
-    if (a->user.head || a->orders.head || a->flags & (PR_FLAG_NEW | PR_FLAG_ENDING)) {
+    if (has_message(w, a) || a->orders.head || a->flags & (PR_FLAG_NEW | PR_FLAG_ENDING)) {
         PR_SET(a->state, PR_STATE_SCHEDULED);
         atomic_store_explicit(&a->sched, PR_SCHEDULED, memory_order_relaxed);   /* published by the queue */
         pr_make_ready(w->rt, w, a);
@@ -407,8 +415,11 @@ static void turn_floating(pr_worker *w, pr_actor *a)
     /* Finish or reclaim. seq_cst on the store and on the looks: pairs with push and try_schedule of a
      * sender, of which either the message or the state is seen. After the store the record is no longer
      * ours, unless try_schedule gives it back. */
+    bool boxed = PR_GET(a->gate) & PR_GATE_BOXED;
     atomic_store_explicit(&a->sched, PR_IDLE, memory_order_seq_cst);
-    if ((!pr_stack_empty(&a->mailbox) || !pr_stack_empty(&a->control)) && pr_actor_try_schedule(a))
+    /* A sender puts its message into the box under the box's lock, and then looks at `sched`. */
+    bool box_ready = boxed && pr_box_ready(w, a);
+    if ((!pr_stack_empty(&a->mailbox) || !pr_stack_empty(&a->control) || box_ready) && pr_actor_try_schedule(a))
         pr_make_ready(w->rt, w, a);
 }
 

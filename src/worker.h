@@ -4,6 +4,7 @@
 #ifndef PR_WORKER_H
 #define PR_WORKER_H
 
+#include "box.h"
 #include "parker.h"
 #include "runtime.h"
 
@@ -91,8 +92,11 @@ void pr_actor_ending(pr_worker *w, pr_actor *a);            /* goes on with its 
 void pr_child_ended(pr_worker *w, pr_actor *child);         /* on the parent's worker */
 pr_extra *pr_actor_extra(pr_actor *a);                      /* NULL: no memory */
 
+/* delivery.c: there is something in its mailbox that was not there before. */
+void pr_actor_has_message(pr_worker *w, pr_actor *a);
+
 /* stash.c */
-pr_status pr_stash(pr_worker *w, pr_actor *a, pr_msg *hand); /* keeps a copy; the ask goes along. PR_OK, PR_NOMEM */
+pr_status pr_stash(pr_worker *w, pr_actor *a, pr_msg *hand); /* keeps a copy; the ask goes along. PR_OK, PR_FULL, PR_NOMEM */
 uint32_t pr_unstash(pr_worker *w, pr_actor *a);             /* puts all back in front; how many */
 
 /* Acts on STOP, KILL, or a reached DRAIN. Consumes `m`. */
@@ -103,6 +107,8 @@ void pr_actor_told_to_stop(pr_worker *w, pr_actor *a, pr_msg *m);
 pr_wait *pr_actor_wait(pr_worker *w, uint8_t kind, uint64_t until_ms);
 /* Gives it back to the pool. */
 void pr_wait_free(pr_worker *w, pr_wait *wait);
+/* A message of it that waits for room in a mailbox does not any more: before the handler goes on. */
+void pr_wait_unbox(pr_worker *w, pr_wait *wait);
 /* Takes that back: the handler does not suspend after all. */
 void pr_actor_unwait(pr_worker *w, pr_actor *a);
 /* Drops a suspended handler for good. */

@@ -9,6 +9,7 @@ local core = ...
 local transport = require "pierrot.transport"
 local values = require "pierrot.values"
 local errors = require "pierrot.errors"
+local mailboxes = require "pierrot.mailbox"
 
 local pierrot = { version = core.version }
 local inside = core.inside
@@ -135,8 +136,9 @@ require "pierrot.flow"(pierrot, core, misuse)
 -- Spawning -----------------------------------------------------------------------------------------------------
 
 local restarts = { transient = 0, permanent = 1, temporary = 2 }
-local later = { mailbox = true, dispatcher = true, reentrant = true, timeslice = true }
-local known = { name = true, restart = true, worker = true, link = true, monitor = true, shutdown = true }
+local later = { dispatcher = true, reentrant = true, timeslice = true }
+local known = { name = true, restart = true, worker = true, link = true, monitor = true, shutdown = true,
+                mailbox = true }
 
 -- behaviour -> { handle, watch }; a behaviour is packed once while what it reads stays the same
 local carried = setmetatable({}, { __mode = "k" })
@@ -208,7 +210,7 @@ local function check_options(options)
       if later[key] then
         misuse(3, "spawn: the option '%s' is not in this version of pierrot", key)
       end
-      misuse(3, "spawn: unknown option '%s' (there are name, restart, worker, link, monitor, shutdown)", key)
+      misuse(3, "spawn: unknown option '%s' (there are name, restart, worker, link, monitor, shutdown, mailbox)", key)
     end
   end
   local name, restart, worker = options.name, options.restart, options.worker
@@ -225,6 +227,10 @@ local function check_options(options)
     worker = 2 ^ 32 - 1
   elseif type(worker) ~= "number" or worker < 1 or worker % 1 ~= 0 or worker > 65000 then
     misuse(3, 'spawn: worker: "here" or an index from 1 expected, got %s', tostring(worker))
+  end
+  local problem = options.mailbox ~= nil and mailboxes.problem_of(options.mailbox)
+  if problem then
+    misuse(3, "spawn: mailbox: %s", problem)
   end
   local link, monitor, shutdown = options.link, options.monitor, options.shutdown
   if link == nil and monitor == nil and shutdown == nil then
@@ -254,6 +260,21 @@ end
 
 core.check_options = check_options
 
+-- For the spawn that follows. Returns what must not be collected until then, or nil and what is wrong.
+local function set_mailbox(mailbox)
+  local handle
+  if type(mailbox) == "table" and mailbox.priority then
+    local problem
+    handle, problem = carry(mailbox.priority)
+    if not handle then
+      return nil, problem
+    end
+  end
+  local capacity, overflow, overload = mailboxes.numbers(mailbox)
+  core.mailbox(capacity, overflow, overload, handle)
+  return handle or true
+end
+
 function pierrot.spawn(behaviour, ...)
   local entry = carried[behaviour]
   if entry and not entry.watch then
@@ -264,6 +285,15 @@ function pierrot.spawn(behaviour, ...)
     local handle, problem = carry(behaviour[1])
     if not handle then
       misuse(2, "spawn: %s", problem)
+    end
+    if behaviour.mailbox ~= nil then
+      local kept, trouble = set_mailbox(behaviour.mailbox)
+      if not kept then
+        misuse(2, "spawn: mailbox: %s", trouble)
+      end
+      local ref, reason, holder = core.spawn(handle, name, restart, worker, rare,
+                                             unpack(behaviour, 2, highest(behaviour)))
+      return kept and ref, reason, holder
     end
     return answer(core.spawn(handle, name, restart, worker, rare, unpack(behaviour, 2, highest(behaviour))))
   end
@@ -313,6 +343,7 @@ end)
 
 core.hook("explain", values.explain)
 core.hook("failure", errors.failure)
+core.hook("error_metatable", errors.Error)
 core.hook("reason", function(is_error, ...)
   if is_error then
     return errors.new(...)

@@ -21,7 +21,7 @@ local Ref = {}
 ---@alias pierrot.Value nil|boolean|number|string|integer|table|pierrot.Ref
 
 --- Why a message was not accepted.
----@alias pierrot.Refusal "dead"|"stopping"
+---@alias pierrot.Refusal "dead"|"stopping"|"full"
 
 ---@alias pierrot.LogLevel "debug"|"info"|"warn"|"error"|"none"
 
@@ -45,6 +45,14 @@ local Ref = {}
 ---@field stop? fun(self: table, reason: any) at the end of each life whose `start` succeeded
 ---@field trap_exit? boolean exits of links arrive as messages: "exit", ref, reason
 
+--- The option `mailbox` of spawn as a table. `overflow` is what happens to a message that is too many: nil and "full"
+--- for the sender; the sender waits; it is dropped; the oldest is dropped.
+---@class pierrot.Mailbox
+---@field capacity? integer 1 to 1000000; default: no bound
+---@field overflow? "reject"|"suspend"|"drop_newest"|"drop_oldest"
+---@field priority? fun(...: any): number higher first; gets the message's values
+---@field overload? integer threshold of the event "overload"; default: half the capacity, at most 1000
+
 --- A behaviour and the arguments of its `start` in the array part, and options. `restart`: after a failure
 --- ("transient", the default), always, never.
 ---@class pierrot.Spawn
@@ -52,6 +60,7 @@ local Ref = {}
 ---@field [integer] any
 ---@field name? string unique in the runtime, 1 to 255 bytes
 ---@field restart? "transient"|"permanent"|"temporary"
+---@field mailbox? integer|pierrot.Mailbox a capacity, or more; default: no bound
 ---@field worker? "here"|integer the spawner's worker, or an index from 1; default: any
 ---@field shutdown? number seconds to stop in, default 5; 0: killed at once; math.huge: no limit
 ---@field link? boolean links it to the spawner from its birth
@@ -60,7 +69,7 @@ local Ref = {}
 --- What a failed ask raises, and what `stop` gets as its reason after a failure. `tostring(err)` is the message and
 --- the traceback.
 ---@class pierrot.Error
----@field kind "timeout"|"dead"|"failed"|"deadlock"
+---@field kind "timeout"|"dead"|"full"|"failed"|"deadlock"
 ---@field message string one line
 ---@field traceback? string of the handler that failed
 ---@field cause? any what that handler raised
@@ -77,6 +86,10 @@ local Ref = {}
 ---@field worker? integer nil while it has not started
 ---@field state "idle"|"scheduled"|"processing"|"suspended"|"stopping"
 ---@field depth integer messages in its mailbox
+---@field high_water? integer the most there ever were; this and the next three: with the option `mailbox`
+---@field oldest? number seconds that the oldest has waited
+---@field waiting? integer senders that wait for room
+---@field capacity? integer
 ---@field processed integer messages handled, the one in hand included
 ---@field restarts integer
 ---@field parent? pierrot.Ref
@@ -110,7 +123,7 @@ local Ref = {}
 ---@field rejected integer tells and asks that were not accepted
 ---@field cancelled integer messages of cancelled timers
 ---@field dead_letters integer
----@field dead_letters_by_reason { dead: integer, stopping: integer, unhandled: integer, shutdown: integer }
+---@field dead_letters_by_reason { dead: integer, stopping: integer, unhandled: integer, shutdown: integer, full: integer, drop_newest: integer, drop_oldest: integer }
 ---@field replies integer
 ---@field late_replies integer that came after their ask had given up
 ---@field turns integer

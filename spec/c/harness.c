@@ -46,9 +46,9 @@ __attribute__((no_sanitize("thread"))) static void dump(pr_runtime *rt, int stil
         if (a->id == 0)
             continue;
         shown++;
-        fprintf(stderr, "actor %u.%u: %s, flags %x, home %u, mailbox %s, queue %s, orders %s, children %u, stopping %u\n",
+        fprintf(stderr, "actor %u.%u: %s, flags %x, home %u, mailbox %s, queue %s, orders %s, children %u, gate %u\n",
                 slot, a->generation, sched[a->sched], a->flags, a->home, pr_stack_empty(&a->mailbox) ? "empty" : "not empty",
-                a->user.head ? "not empty" : "empty", a->orders.head ? "not empty" : "empty", a->children, a->stopping);
+                a->user.head ? "not empty" : "empty", a->orders.head ? "not empty" : "empty", a->children, a->gate);
     }
 }
 

@@ -72,7 +72,7 @@ typedef struct pr_lua {
     void **source_cell;      /* the pointer inside the cdata `source` */
 
     /* the Lua half's functions that C calls */
-    int load, explain, failure, reason, finalize;
+    int load, explain, failure, reason, finalize, error_metatable;
 
     /* inside */
     pr_co *co;               /* free coroutines */
@@ -83,10 +83,13 @@ typedef struct pr_lua {
     uint32_t noted;          /* how many it holds */
     uint64_t told[PR_REF_PLACES]; /* refs that are known to be in it, or were */
     int decode_message, prepare_start, prepare_stop, describe_failure, traps, make_reason; /* C functions, for protected calls */
-    int timeout_text, yield_text, new_coroutine;
+    int timeout_text, dead_text, yield_text, priority, new_coroutine;
     uint32_t *free_self, free_self_count, free_self_capacity, next_self;
     pr_loaded *loaded;
     uint32_t loaded_capacity;
+    lua_State *calling;      /* the coroutine in `receive` of an actor with a box, NULL otherwise */
+    bool has_mailbox;        /* for the next spawn: see bounded.c */
+    pr_box_spec mailbox;
     struct pr_lua_become becomes[PR_LUA_BECOMES];
     uint32_t become_at;
     bool scanning;           /* inside a `match` function of receive */
@@ -190,6 +193,14 @@ void pr_lua_open_inside(lua_State *L, pr_lua *x);
 void pr_lua_open_dispatch(lua_State *L, pr_lua *x);
 void pr_lua_open_quick(lua_State *L, pr_lua *x);
 void pr_lua_open_outside(lua_State *L, pr_lua *x);
+/* The behaviour of the handle at `index`. */
+pr_behaviour *pr_lua_behaviour_of(lua_State *L, int index);
+/* pr_config.priority */
+double pr_lua_priority(pr_worker *w, pr_behaviour *function, const pr_msg *m);
+/* Waits for room in the full mailbox of m->target, or refuses. -> 1: true; 2: nil and a reason; -1: suspended. Raises
+ * where Lua cannot suspend, and a deadlock. Consumes `m`. */
+int pr_lua_wait_for_room(lua_State *L, pr_lua *x, pr_msg *m, const char *what);
+void pr_lua_open_bounded(lua_State *L, pr_lua *x);
 void pr_lua_open_events(lua_State *L, pr_lua *x);
 void pr_lua_open_groups(lua_State *L, pr_lua *x);
 void pr_lua_open_hand(lua_State *L, pr_lua *x);

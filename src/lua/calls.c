@@ -27,7 +27,8 @@ pr_runtime *pr_lua_runtime(lua_State *L, pr_lua *x, int level)
 
 const char *pr_lua_status(pr_status status)
 {
-    static const char *const names[] = {"ok", "dead", "stopping", "exists", "not enough memory", "timeout", "busy", "failed"};
+    static const char *const names[] = {"ok", "dead", "stopping", "exists", "not enough memory", "timeout", "busy", "failed",
+                                         "full", "full"};
     return names[status];
 }
 
@@ -64,6 +65,8 @@ static int l_tell(lua_State *L)
         lua_pushboolean(L, 1);
         return 1;
     }
+    if (status == PR_MUST_WAIT)
+        return pr_lua_wait_for_room(L, x, m, "tell");
     pr_msg_free(pr_lua_pool(x), m);
     return push_status(L, status);
 }
@@ -86,6 +89,8 @@ static int l_tell_inside(lua_State *L)
         lua_pushboolean(L, 1);
         return 1;
     }
+    if (status == PR_MUST_WAIT)
+        return pr_lua_wait_for_room(L, x, m, "tell");
     pr_msg_free(&w->pool, m);
     if (pr_monitor_valid(target))
         return pr_lua_raise(L, 1, "tell: a ref or a registered name expected, got a monitor");
@@ -148,6 +153,11 @@ static int l_handle_gc(lua_State *L)
         pr_behaviour_drop(&h->rt->behaviours, h->behaviour);
     h->behaviour = NULL;
     return 0;
+}
+
+pr_behaviour *pr_lua_behaviour_of(lua_State *L, int index)
+{
+    return ((handle *)lua_touserdata(L, index))->behaviour;
 }
 
 /* intern(bytes, name) -> handle */
@@ -253,6 +263,8 @@ static int l_spawn(lua_State *L)
     pr_runtime *rt = pr_lua_runtime(L, x, 2);
     const handle *h = lua_touserdata(L, 1);
     pr_spawn s = {0};
+    bool has_mailbox = x->has_mailbox;
+    x->has_mailbox = false;
     s.ops = &pr_lua_ops;
     s.behaviour = h->behaviour;
     s.name = lua_tolstring(L, 2, &s.name_len);
@@ -274,7 +286,9 @@ static int l_spawn(lua_State *L)
         return push_status(L, PR_NOMEM);
     }
     pr_behaviour_hold(h->behaviour);
-    pr_status status = pr_actor_spawn(rt, x->w, &s, &id);
+    if (has_mailbox)
+        s.box = pr_box_new(rt, &x->mailbox);
+    pr_status status = has_mailbox && !s.box ? PR_NOMEM : pr_actor_spawn(rt, x->w, &s, &id);
     if (status == PR_OK) {
         if (r.link || r.monitor)
             keep_ties(x, &r, id);
@@ -285,6 +299,8 @@ static int l_spawn(lua_State *L)
         return 2;
     }
     drop_ties(x, &r, &s);
+    if (s.box)
+        pr_box_discard(rt, s.box);
     pr_behaviour_drop(&rt->behaviours, h->behaviour);
     if (s.args)
         pr_msg_free(pr_lua_pool(x), s.args);

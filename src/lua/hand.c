@@ -73,7 +73,7 @@ static int l_forward(lua_State *L)
     if (!copy)
         return pr_lua_raise(L, 1, "not enough memory to forward the message");
     copy->target = target;
-    copy->taken = 0;
+    copy->taken = copy->ordered = 0;
     copy->timer = NULL;
     if (m->ask)
         pr_asker_waits_for(rt, m->sender, m->target, target);
@@ -82,6 +82,12 @@ static int l_forward(lua_State *L)
         m->ask = 0;
         lua_pushboolean(L, 1);
         return 1;
+    }
+    if (status == PR_MUST_WAIT) {   /* the ask goes along into the line; it is told there when that has no end */
+        int n = pr_lua_wait_for_room(L, x, copy, "forward");
+        if (n < 2)   /* not refused after all */
+            m->ask = 0;
+        return n;
     }
     pr_msg_free(pr_lua_pool(x), copy);
     lua_pushnil(L);
@@ -115,7 +121,7 @@ static int l_stash(lua_State *L)
         return pr_lua_raise(L, 1, "stash: inside an actor only");
     if (!x->w->hand)
         return pr_lua_raise(L, 1, "stash: there is no message in hand");
-    if (x->w->hand->ordered)
+    if (x->w->hand->ordered & PR_MSG_STASHED)
         return pr_lua_raise(L, 1, "stash: the message in hand is stashed already");
     pr_status status = pr_stash(x->w, x->w->running, x->w->hand);
     if (status == PR_OK) {
@@ -139,10 +145,28 @@ static int l_unstash(lua_State *L)
 
 /* --- receive */
 
-static pr_queue *queue_of(pr_lua *x) { return x->w ? &x->w->running->user : &x->port->queue; }
+static bool boxed(pr_lua *x) { return x->w && PR_GET(x->w->running->gate) & PR_GATE_BOXED; }
+
+/* In its order all that is queued. */
+static pr_queue *queue_of(pr_lua *x)
+{
+    if (boxed(x))
+        return pr_box_view(x->w, x->w->running);
+    return x->w ? &x->w->running->user : &x->port->queue;
+}
+
+static void looked(pr_lua *x)
+{
+    if (boxed(x))
+        pr_box_view_end(x->w, x->w->running);
+}
 
 static void unlink_after(pr_lua *x, pr_msg *before, pr_msg *m)
 {
+    if (boxed(x)) {
+        pr_box_remove(x->w, x->w->running, before, m);
+        return;
+    }
     pr_queue *q = queue_of(x);
     if (before)
         before->next = m->next;
@@ -171,8 +195,10 @@ static void take_into_hand(pr_lua *x, pr_msg *m)
     PR_COUNT(x->rt, x->w, handled, 1);
 }
 
-/* take(match or nil, tested) -> true, values... | false, tested: how many messages do not match so far */
-static int l_take(lua_State *L)
+static int again(lua_State *L);
+
+/* Under pcall where a box must be let go after an error. */
+static int take(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
     pr_runtime *rt = pr_lua_runtime(L, x, 2);
@@ -185,6 +211,8 @@ static int l_take(lua_State *L)
         return pr_lua_raise(L, 2, "receive: no actor is running here");
     if (!w)
         pr_port_fill(rt, x->port);
+    if (boxed(x))
+        tested = 0;   /* those may have been dropped for newer ones */
     pr_end me = pr_lua_end(x);
     pr_msg *before = NULL, *m = queue_of(x)->head;
     while (m) {
@@ -231,7 +259,7 @@ static int l_take(lua_State *L)
             if (m->timer && !pr_user_timer_deliver(rt, w, m)) {
                 PR_COUNT(rt, w, cancelled, 1);
                 pr_msg_free(pr_lua_pool(x), m);
-                return l_take(L);
+                return again(L);
             }
             if (m->kind == PR_MSG_DOWN)
                 pr_ties_take_down(&me, m);
@@ -245,6 +273,30 @@ static int l_take(lua_State *L)
     lua_pushboolean(L, 0);
     lua_pushinteger(L, (lua_Integer)n);
     return 2;
+}
+
+static int again(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    looked(x);
+    return take(L);
+}
+
+/* take(match or nil, tested) -> true, values... | false, tested: how many messages do not match so far */
+static int l_take(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    if (!x->w || !x->w->running || x->scanning || !boxed(x))
+        return take(L);
+    lua_settop(L, 2);
+    lua_pushlightuserdata(L, x);
+    lua_pushcclosure(L, take, 1);
+    lua_insert(L, 1);
+    x->calling = L;
+    int status = lua_pcall(L, 2, LUA_MULTRET, 0);
+    looked(x);
+    x->calling = NULL;
+    return status == 0 ? lua_gettop(L) : lua_error(L);
 }
 
 void pr_lua_open_hand(lua_State *L, pr_lua *x)

@@ -42,23 +42,6 @@ static pr_wait *wait_or_raise(lua_State *L, pr_lua *x, uint8_t kind, uint64_t ms
 
 /* --- ask */
 
-/* Whether whoever is asked waits, directly or through others, for `self`. seq_cst: two actors that ask each
- * other at the same time write their edge first and then look; one of them at least sees the cycle. */
-enum { MOST_HOPS = 4096 };   /* a chain may run into a cycle that does not hold `self` */
-
-static bool deadlocks(pr_runtime *rt, uint64_t self, uint64_t target)
-{
-    for (int hops = 0; hops < MOST_HOPS; hops++) {
-        if (target == self)
-            return true;
-        pr_actor *a = pr_actor_find(&rt->actors, target);
-        target = a ? atomic_load_explicit(&a->asking, memory_order_seq_cst) : 0;
-        if (target == 0)
-            return false;
-    }
-    return false;
-}
-
 static int no_reply(lua_State *L, const char *kind, const char *text)
 {
     lua_pushboolean(L, 0);
@@ -88,14 +71,24 @@ static int ask(lua_State *L, int from, uint64_t ms)
         w->next_ask = 1;
     wait->ask = m->ask = w->next_ask;
     atomic_store_explicit(&self->asking, target, memory_order_seq_cst);
-    bool cycle = deadlocks(x->rt, me, target);
+    bool cycle = pr_deadlock(x->rt, me, target);
     pr_status status = cycle ? PR_BUSY : pr_send(x->rt, w, m);
+    if (status == PR_MUST_WAIT) {
+        PR_COUNT(x->rt, w, rejected, (uint64_t)-1);
+        status = pr_box_wait(x->rt, w, pr_actor_slot(&x->rt->actors, pr_id_slot(target)), m, NULL);
+        if (status == PR_MUST_WAIT) {
+            wait->box_of = target;
+            status = PR_OK;
+        }
+    }
     if (status != PR_OK) {
         pr_msg_free(&w->pool, m);
         pr_actor_unwait(w, self);
         if (cycle)
             return no_reply(L, "deadlock", target == me ? "an actor cannot wait for its own reply"
                                                         : "whoever is asked waits for this actor's own reply");
+        if (status == PR_FULL)
+            return no_reply(L, "full", "its mailbox is full");
         return no_reply(L, "dead", status == PR_STOPPING ? "the actor is stopping" : "there is no such actor");
     }
     return pr_lua_suspend(L);
@@ -148,7 +141,7 @@ static int l_await(lua_State *L)
         }
         until = left > 9e12 ? UINT64_MAX : (uint64_t)(left * 1000) + 1;
     }
-    if (PR_GET(x->w->running->depth) > (uint32_t)lua_tointeger(L, 2)) {   /* told itself from the match function */
+    if (pr_actor_depth(x->rt, x->w->running) > (uint32_t)lua_tointeger(L, 2)) {   /* told itself from the match function */
         lua_pushboolean(L, 1);
         return 1;
     }
@@ -189,7 +182,7 @@ static int l_stop_self(lua_State *L)
     }
     a->flags = (uint16_t)(a->flags | PR_FLAG_STOP);
     if (a->restart != PR_RESTART_PERMANENT)
-        PR_SET(a->stopping, 1);
+        PR_SET(a->gate, PR_GET(a->gate) | PR_GATE_STOPPING);
     lua_pushboolean(L, 1);
     return 1;
 }

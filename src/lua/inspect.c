@@ -83,7 +83,18 @@ static int l_info(lua_State *L)
     uint8_t state = PR_GET(a->state);
     lua_pushstring(L, states[state]);
     lua_setfield(L, -2, "state");
-    set_number(L, "depth", PR_GET(a->depth));
+    pr_box_info box;
+    if (PR_GET(a->gate) & PR_GATE_BOXED && pr_box_look(rt, id, &box)) {
+        set_number(L, "depth", box.depth);
+        set_number(L, "high_water", box.high_water);
+        if (box.capacity != PR_UNBOUNDED)
+            set_number(L, "capacity", box.capacity);
+        set_number(L, "waiting", box.waiting);
+        uint64_t now_ms = pr_now_ns() / 1000000;
+        set_number(L, "oldest", box.oldest_ms && now_ms > box.oldest_ms ? (double)(now_ms - box.oldest_ms) / 1000 : 0);
+    } else {
+        set_number(L, "depth", PR_GET(a->depth));
+    }
     set_number(L, "processed", (double)PR_GET(a->handled));
     set_number(L, "restarts", PR_GET(a->restarts));
     uint64_t parent = PR_GET(a->parent);

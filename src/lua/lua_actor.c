@@ -402,6 +402,57 @@ static int l_prepare_start(lua_State *L)
     return 1 + (a->start_args ? pr_lua_decode(L, x, a->start_args, 0) : 0);
 }
 
+/* priority(function's behaviour, message) -> what the function says */
+static int l_priority(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_behaviour *function = lua_touserdata(L, 1);
+    const pr_msg *m = lua_touserdata(L, 2);
+    pr_loaded *b = slot_for(x, function->index);
+    lua_settop(L, 0);
+    if (!b)
+        return luaL_error(L, "not enough memory");
+    if (b->generation != function->generation) {
+        unload(x, b);
+        lua_rawgeti(L, LUA_REGISTRYINDEX, x->load);
+        lua_pushlstring(L, (const char *)function->bytes, function->size);
+        lua_call(L, 1, 1);
+        set_loaded(L, x, b);
+        b->generation = function->generation;
+    }
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
+    lua_rawgeti(L, 1, (int)b->receive);
+    lua_call(L, pr_lua_decode(L, x, m, 0), 1);
+    if (lua_type(L, -1) != LUA_TNUMBER || lua_tonumber(L, -1) != lua_tonumber(L, -1))
+        return luaL_error(L, "it returned no number");
+    return 1;
+}
+
+double pr_lua_priority(pr_worker *w, pr_behaviour *function, const pr_msg *m)
+{
+    pr_lua *x = of(w);
+    lua_State *L = x->calling ? x->calling : x->L;   /* within `receive` its coroutine is the running one */
+    int top = lua_gettop(L);
+    bool scanning = x->scanning;
+    x->scanning = true;   /* it cannot wait */
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->priority);
+    lua_pushlightuserdata(L, function);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)m);
+    double priority = 0;
+    if (lua_pcall(L, 2, 1, 0) == 0) {
+        priority = lua_tonumber(L, -1);
+    } else if (pr_log_on(&w->rt->log, PR_LOG_ERROR)) {
+        char who[256];
+        const char *text = lua_tostring(L, -1);
+        pr_actor_describe(w->rt, m->target, who, sizeof who);
+        pr_logf(&w->rt->log, PR_LOG_ERROR, "%s: the priority function failed, the message gets priority 0: %s", who,
+                text ? text : "(no text)");
+    }
+    x->scanning = scanning;
+    lua_settop(L, top);
+    return priority;
+}
+
 /* --- running a handler */
 
 /* Runs or goes on: the function (at first) and `nargs` arguments lie on co's stack. */
@@ -518,6 +569,16 @@ static pr_outcome resume(pr_worker *w, pr_actor *a)
         } else {
             lua_pushboolean(co->L, 0);
             lua_rawgeti(co->L, LUA_REGISTRYINDEX, x->timeout_text);
+            n = 2;
+        }
+        break;
+    case PR_WAIT_SEND:   /* it is in the mailbox now, or will never be */
+        if (wait->reply && wait->reply->kind == PR_MSG_REPLY) {
+            lua_pushboolean(co->L, 1);
+            n = 1;
+        } else {
+            lua_pushnil(co->L);
+            lua_rawgeti(co->L, LUA_REGISTRYINDEX, x->dead_text);
             n = 2;
         }
         break;
@@ -685,6 +746,8 @@ bool pr_lua_open_actors(lua_State *L, pr_lua *x)
 {
     lua_newtable(L);
     x->selves = luaL_ref(L, LUA_REGISTRYINDEX);
+    lua_pushliteral(L, "dead");
+    x->dead_text = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_pushliteral(L, "timeout");
     x->timeout_text = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_pushliteral(L, "coroutine.yield called outside a coroutine (pierrot.yield() lets others run)");
@@ -695,6 +758,7 @@ bool pr_lua_open_actors(lua_State *L, pr_lua *x)
     x->prepare_stop = anchor(L, x, l_prepare_stop);
     x->traps = anchor(L, x, l_traps);
     x->make_reason = anchor(L, x, l_make_reason);
+    x->priority = anchor(L, x, l_priority);
     x->describe_failure = anchor(L, x, l_describe_failure);
     return true;
 }

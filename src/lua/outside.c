@@ -25,16 +25,31 @@ static int ask(lua_State *L, int from, uint64_t ms)
     m->target = target;
     m->sender = x->port->id;
     m->ask = number;
+    bool waits = false;
     pr_status status = pr_send(rt, NULL, m);
+    if (status == PR_MUST_WAIT) {
+        PR_COUNT(rt, (pr_worker *)NULL, rejected, (uint64_t)-1);
+        status = pr_box_wait(rt, NULL, pr_actor_slot(&rt->actors, pr_id_slot(target)), m, NULL);
+        waits = status == PR_MUST_WAIT;
+        if (waits)
+            status = PR_OK;
+    }
     if (status != PR_OK) {
         pr_msg_free(NULL, m);
         lua_pushboolean(L, 0);
+        if (status == PR_FULL) {
+            lua_pushliteral(L, "full");
+            lua_pushliteral(L, "its mailbox is full");
+            return 3;
+        }
         lua_pushliteral(L, "dead");
         lua_pushstring(L, status == PR_STOPPING ? "the actor is stopping" : "there is no such actor");
         return 3;
     }
     pr_msg *reply = pr_port_reply(rt, x->port, number, until_ns(ms));
     if (!reply) {
+        if (waits)
+            pr_box_cancel(rt, NULL, target, x->port->id, number);
         lua_pushboolean(L, 0);
         lua_pushliteral(L, "timeout");
         return 2;
@@ -171,6 +186,7 @@ static int l_start(lua_State *L)
     if (!lua_isnil(L, 5))
         c.spin = (uint32_t)lua_tointeger(L, 5);
     c.first_generation = x->first_generation;
+    c.priority = pr_lua_priority;
     c.open_worker = pr_lua_open_worker;
     c.close_worker = pr_lua_close_worker;
     c.idle_worker = pr_lua_idle_worker;

@@ -53,14 +53,14 @@ static int l_ref_methods(lua_State *L)
     return 0;
 }
 
-/* hook(name, function): what C calls in the Lua half. */
+/* hook(name, function or table): what C calls in the Lua half. */
 static int l_hook(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
     const char *name = luaL_checkstring(L, 1);
     struct { const char *name; int *ref; } hooks[] = {
         {"load", &x->load}, {"explain", &x->explain}, {"failure", &x->failure}, {"reason", &x->reason},
-        {"finalize", &x->finalize}};
+        {"finalize", &x->finalize}, {"error_metatable", &x->error_metatable}};
     lua_settop(L, 2);
     for (size_t i = 0; i < sizeof hooks / sizeof *hooks; i++)
         if (strcmp(name, hooks[i].name) == 0) {
@@ -98,6 +98,7 @@ void pr_lua_open(lua_State *L, pr_lua *x)
     pr_lua_open_inspect(L, x);
     pr_lua_open_groups(L, x);
     pr_lua_open_events(L, x);
+    pr_lua_open_bounded(L, x);
     if (x->w) {
         pr_lua_open_inside(L, x);
         pr_lua_open_become(L, x);
