@@ -122,7 +122,7 @@ describe("what cannot be carried", function()
       with(file, "local db = value local function h() return db end\nreturn function() return h() end"))
     assert.equal("global 'DB.conn' read by function at game.lua:2" .. advice,
       with(file, "DB = { conn = value }\nreturn function() return DB end"))
-    assert.equal("field 'supervise.log' of the behaviour" .. advice, refusal { supervise = { log = file } })
+    assert.equal("field 'on.x' of a behaviour must be a function, not a userdata", refusal { on = { x = file } })
     file:close()
   end)
 

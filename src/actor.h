@@ -89,6 +89,10 @@ typedef enum pr_outcome { PR_DONE, PR_SUSPENDED, PR_FAILED, PR_UNHANDLED } pr_ou
 typedef struct pr_kin_ops {
     bool (*traps)(pr_worker *w, pr_actor *a);                   /* exits of links are messages to it */
     pr_msg *(*reason)(pr_worker *w, const pr_msg *error);       /* an ERROR payload as one value; NULL: no memory */
+    /* How it treats its children; NULL: the default rules. */
+    const struct pr_rules *(*rules)(pr_worker *w, pr_actor *a);
+    /* enum pr_verdict for a child that has failed by `error`; also while a handler is suspended. Must not suspend. */
+    uint8_t (*decide)(pr_worker *w, pr_actor *a, uint64_t child, const pr_msg *error);
 } pr_kin_ops;
 
 /* What a language does for its actors. All run on the actor's owner, in its turn; none may keep the
@@ -129,7 +133,14 @@ typedef struct pr_wait {
     struct pr_wait *next_free;
 } pr_wait;
 
-enum { PR_INTENSITY = 3 };   /* restarts within supervision.c's PERIOD_MS, for each child */
+/* Flag ENDING alone does not say it: what an actor waits for before its end goes on, or its next life begins. */
+enum pr_held {
+    PR_HELD_NOT,
+    PR_HELD_VERDICT,   /* its life could still go on */
+    PR_HELD_DELAY,     /* between two lives: the time */
+    PR_HELD_GO,        /* between two lives: its parent's word */
+    PR_HELD_OVER       /* the wait between two lives is over */
+};
 
 /* What only few actors have. */
 typedef struct pr_extra {
@@ -139,8 +150,13 @@ typedef struct pr_extra {
     pr_alarm deadline;             /* the end of an end: see supervision.c */
     pr_actor *actor;
     uint64_t shutdown_ms;          /* its time to stop in, fixed at birth; 0: killed at once, UINT64_MAX: no limit */
-    uint64_t restarts_ms[PR_INTENSITY];   /* a ring: the times of its last restarts */
-    uint32_t restarts_at;
+    uint8_t held;                  /* enum pr_held */
+    bool hold;                     /* its parent wants it held: `token` goes back when it is; else when it has started */
+    uint32_t delay_ms;             /* before its next life */
+    pr_msg *token;
+    uint64_t life_ms;              /* when this life began; 0: at birth */
+    struct pr_history *history;    /* of whoever decides about it; freed with the record */
+    struct pr_family *family;      /* as a parent */
     pr_queue stash;                /* see stash.c */
     uint32_t stashed;
     uint32_t below_count, below_capacity;
@@ -190,6 +206,19 @@ struct pr_actor {
 };
 
 _Static_assert(sizeof(pr_actor) == 192, "three cache lines: a million of them are held to 512 bytes each, all told");
+
+static inline uint8_t pr_actor_held(const pr_actor *a)
+{
+    pr_extra *extra = a->extra;
+    return extra ? extra->held : PR_HELD_NOT;
+}
+
+/* Its end cannot go on now: a message or its children will call it again. */
+static inline bool pr_actor_end_waits(const pr_actor *a)
+{
+    return ((a->flags & PR_FLAG_CHILDREN) && atomic_load_explicit(&a->children, memory_order_relaxed) > 0) ||
+           (pr_actor_held(a) != PR_HELD_NOT && pr_actor_held(a) != PR_HELD_OVER);
+}
 
 /* The records. Lookups from any thread; allocation by worker or under the lock. */
 typedef struct pr_actor_table {

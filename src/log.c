@@ -2,12 +2,15 @@
 #include "log.h"
 
 #include "alloc.h"
+#include "parker.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { GATE_PASSES = 100 };
 
 static const char *const names[] = {"debug", "info", "warn", "error", "none"};
 
@@ -59,6 +62,9 @@ void pr_log_init(pr_log *log, enum pr_log_level level, pr_log_sink sink, void *c
 {
     atomic_store_explicit(&log->level, (int)level, memory_order_relaxed);
     log->sink = sink ? sink : write_stderr;
+    atomic_store_explicit(&log->gate_s, 0, memory_order_relaxed);
+    atomic_store_explicit(&log->gate_passed, 0, memory_order_relaxed);
+    atomic_store_explicit(&log->gate_held, 0, memory_order_relaxed);
     log->context = context;
 }
 
@@ -93,4 +99,25 @@ void pr_logf(pr_log *log, enum pr_log_level level, const char *format, ...)
     va_end(args);
     pr_log_write(log, level, big, (size_t)n);
     pr_free(big);
+}
+
+void pr_log_gate_flush(pr_log *log)
+{
+    uint32_t held = atomic_exchange_explicit(&log->gate_held, 0, memory_order_relaxed);
+    if (held > 0)
+        pr_logf(log, PR_LOG_WARN, "%u more records of failures and restarts were held back", held);
+}
+
+bool pr_log_gate(pr_log *log)
+{
+    uint64_t now_s = pr_now_ns() / 1000000000u, then_s = atomic_load_explicit(&log->gate_s, memory_order_relaxed);
+    if (now_s != then_s && atomic_compare_exchange_strong_explicit(&log->gate_s, &then_s, now_s, memory_order_relaxed,
+                                                                   memory_order_relaxed)) {
+        atomic_store_explicit(&log->gate_passed, 0, memory_order_relaxed);
+        pr_log_gate_flush(log);
+    }
+    if (atomic_fetch_add_explicit(&log->gate_passed, 1, memory_order_relaxed) < GATE_PASSES)
+        return true;
+    atomic_fetch_add_explicit(&log->gate_held, 1, memory_order_relaxed);
+    return false;
 }

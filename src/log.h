@@ -4,7 +4,9 @@
 #define PR_LOG_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum pr_log_level { PR_LOG_DEBUG, PR_LOG_INFO, PR_LOG_WARN, PR_LOG_ERROR, PR_LOG_NONE };
 
@@ -16,6 +18,8 @@ typedef struct pr_log {
     _Atomic int level;      /* relaxed: a change reaches the others soon */
     pr_log_sink sink;
     void *context;
+    _Atomic uint64_t gate_s;                    /* see pr_log_gate: the present second ... */
+    _Atomic uint32_t gate_passed, gate_held;    /* ... and what came in it. All relaxed: a figure for people */
 } pr_log;
 
 /* sink NULL: standard error, each record in one write. */
@@ -27,6 +31,10 @@ static inline int pr_log_on(pr_log *log, enum pr_log_level level)
 {
     return (int)level >= atomic_load_explicit(&log->level, memory_order_relaxed);
 }
+/* For records that may come in storms (failures, restarts): whether this one may pass. At most 100 do in a second;
+ * how many were held back is logged with the first that passes afterwards, and by pr_log_gate_flush. */
+bool pr_log_gate(pr_log *log);
+void pr_log_gate_flush(pr_log *log);
 const char *pr_log_level_name(enum pr_log_level level);
 /* -1: no such level */
 int pr_log_level_parse(const char *name);

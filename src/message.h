@@ -48,6 +48,10 @@ enum pr_msg_kind {
     PR_MSG_BOX,         /* a box's notice to its owner's worker: see box.h; it is the box's own */
     PR_MSG_MONITOR,     /* the sender watches the target, by the number in `ask` */
     PR_MSG_DEMONITOR,
+    PR_MSG_CHILD_ENDS,  /* to the parent: what now? An ERROR payload or none, and a pr_ends; see decision.h */
+    PR_MSG_CHILD_HELD,
+    PR_MSG_CHILD_STARTED,
+    PR_MSG_VERDICT,     /* its answer: enum pr_verdict in `ordered`, milliseconds to wait in `ask` */
     PR_MSG_WATCHING     /* is never sent: the watcher's own node */
 };
 

@@ -219,6 +219,7 @@ pr_status pr_runtime_join(pr_runtime *rt, uint64_t until_ns)
         for (uint32_t slot = 0; slot < slots; slot++)
             order(rt, NULL, orders[i], pr_actor_at(&rt->actors, slot));
     }
+    pr_log_gate_flush(&rt->log);
     for (uint32_t i = 0; i < rt->worker_count; i++)
         if (rt->workers[i].has_thread) {
             pthread_join(rt->workers[i].thread, NULL);

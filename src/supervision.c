@@ -6,6 +6,7 @@
  *
  * A parent outlives its children, and unlinks them itself: so a child's record, and the parent's, are valid
  * until then, and no lock is needed but for the children of the root. */
+#include "decision.h"
 #include "port.h"
 #include "send_timer.h"
 #include "worker.h"
@@ -14,8 +15,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-enum { PERIOD_MS = 5000, RETRY_MS = 10 };
 
 static pr_actor *at(pr_runtime *rt, uint32_t link) { return link ? pr_actor_at(&rt->actors, link - 1) : NULL; }
 static uint64_t id_of(const pr_actor *a) { return PR_GET(a->id); }
@@ -45,6 +44,12 @@ static void arm_deadline(pr_worker *w, pr_actor *a)
         pr_worker_clock(w);
         pr_wheel_add(&w->wheel, &extra->deadline.timer, w->now_ms + extra->shutdown_ms);
     }
+}
+
+void pr_actor_retry(pr_worker *w, pr_actor *a, uint64_t ms)
+{
+    if (!pr_timer_armed(&a->extra->deadline.timer))
+        pr_wheel_add(&w->wheel, &a->extra->deadline.timer, w->now_ms + ms);   /* see deadline */
 }
 
 static void disarm_deadline(pr_worker *w, pr_actor *a)
@@ -79,28 +84,29 @@ static void unlink_child(pr_runtime *rt, _Atomic uint32_t *first, pr_actor *chil
         PR_SET(at(rt, next)->previous_sibling, previous);
 }
 
-/* All children, the youngest first. */
-static void stop_children(pr_worker *w, pr_actor *a, uint8_t kind)
+/* With the record, as its parent may look at the history until it has unlinked it. */
+static void free_extra(pr_actor *a)
 {
-    pr_runtime *rt = w->rt;
-    for (pr_actor *child = at(rt, PR_GET(a->first_child)); child; child = at(rt, PR_GET(child->next_sibling))) {
-        uint64_t id = id_of(child);
-        pr_msg *reason = id ? pr_msg_new(&w->pool, pr_wire_size_bytes(8)) : NULL;
-        if (reason) {
-            pr_wire_put_string(reason->data, "shutdown", 8);
-            reason->count = 1;
-        }
-        if (id && pr_order(rt, w, id, kind, reason, true) == PR_NOMEM && !pr_timer_armed(&a->extra->deadline.timer))
-            pr_wheel_add(&w->wheel, &a->extra->deadline.timer, w->now_ms + RETRY_MS);   /* see deadline */
-    }
+    pr_extra *extra = a->extra;
+    if (!extra)
+        return;
+    if (extra->history)
+        pr_history_free(extra->history);
+    pr_free(extra->history);
+    pr_free(extra);
+    a->extra = NULL;
 }
 
 void pr_child_ended(pr_worker *w, pr_actor *child)
 {
     pr_actor *parent = pr_actor_at(&w->rt->actors, pr_id_slot(PR_GET(child->parent)));
+    bool moves = pr_family_leaves(w, parent, child);
     unlink_child(w->rt, &parent->first_child, child);
     PR_BUMP(parent->children, (uint32_t)-1);
+    free_extra(child);
     pr_actor_free(&w->rt->actors, &w->actors, child);
+    if (moves)
+        pr_family_left(w, parent);
     if (parent->flags & PR_FLAG_CHILDREN && PR_GET(parent->children) == 0)
         pr_make_ready_pinned(w, parent, true);
 }
@@ -114,6 +120,7 @@ static void leave_family(pr_worker *w, pr_actor *a)
         unlink_child(rt, &rt->root_first, a);
         bool last = --rt->root_children == 0 && atomic_load_explicit(&rt->stopping, memory_order_relaxed);
         pthread_mutex_unlock(&rt->root_lock);
+        free_extra(a);
         pr_actor_free(&rt->actors, &w->actors, a);
         if (last)
             pr_workers_leave(rt);
@@ -265,48 +272,105 @@ pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
 
 static void rebirth(pr_worker *w, pr_actor *a);
 static void die(pr_worker *w, pr_actor *a);
+static void next_life(pr_worker *w, pr_actor *a);
 
-/* Whether one more restart is within the limits; notes it. Counted at the time of the failure. */
-static bool restart_allowed(pr_worker *w, pr_actor *a)
+static bool by_failure(const pr_actor *a)
 {
-    pr_extra *extra = pr_actor_extra(a);
-    if (!extra)
+    return (a->flags & PR_FLAG_FAILED) && (a->restart == PR_RESTART_PERMANENT || !(a->flags & PR_FLAG_STOP));
+}
+
+/* Its life ends, and what follows has been decided. */
+static void end_this_life(pr_worker *w, pr_actor *a, bool restarts)
+{
+    if (a->extra)
+        a->extra->held = PR_HELD_NOT;
+    if (restarts)
+        set_flags(a, PR_FLAG_RESTART);
+    set_flags(a, PR_FLAG_ENDING | PR_FLAG_CHILDREN);
+    PR_SET(a->state, PR_STATE_STOPPING);
+    if (!restarts)
+        PR_SET(a->gate, PR_GET(a->gate) | PR_GATE_STOPPING);
+    if (a->extra)
+        pr_user_timers_end(w, &a->extra->timers);
+    pr_family_ends(w, a);
+}
+
+void pr_log_exceeded(pr_worker *w, uint64_t child, const pr_rules *rules, bool escalates)
+{
+    char who[256];
+    if (!pr_log_on(&w->rt->log, PR_LOG_ERROR) || !pr_log_gate(&w->rt->log))
+        return;
+    pr_actor_describe(w->rt, child, who, sizeof who);
+    pr_logf(&w->rt->log, PR_LOG_ERROR, "%s %s: it would be restarted more than %u times in %g s", who,
+            escalates ? "makes its parent fail" : "is stopped", rules->intensity, (double)rules->period_ms / 1000);
+}
+
+/* By the default rules: below the root, and where there is no memory to ask the parent. */
+static void decide_alone(pr_worker *w, pr_actor *a, bool failed, uint64_t now_ms)
+{
+    bool wanted = a->restart == PR_RESTART_PERMANENT || (failed && a->restart == PR_RESTART_TRANSIENT);
+    pr_extra *extra = a->extra;
+    if (wanted && !(extra && extra->history && pr_restart_allowed(extra->history, &pr_default_rules, now_ms))) {
+        pr_log_exceeded(w, id_of(a), &pr_default_rules, false);
+        wanted = false;
+    }
+    end_this_life(w, a, wanted);
+}
+
+/* Asks the parent what now. False: it cannot be asked. */
+static bool ask_parent(pr_worker *w, pr_actor *a, bool failed)
+{
+    pr_extra *extra = a->extra;
+    const pr_msg *error = failed && extra->stop_reason && extra->stop_reason->kind == PR_MSG_ERROR ? extra->stop_reason : NULL;
+    size_t size = error ? error->size : 0;
+    uint64_t since = extra->life_ms ? extra->life_ms : PR_GET(a->born_ms);
+    pr_ends ends = {.at_ms = w->now_ms, .lived_ms = w->now_ms > since ? w->now_ms - since : 0, .failed = failed,
+                    .in_start = !(a->flags & PR_FLAG_STARTED)};
+    pr_msg *m = pr_msg_new(&w->pool, size + sizeof ends);
+    if (!m)
         return false;
-    pr_worker_clock(w);
-    uint32_t at_index = extra->restarts_at % PR_INTENSITY;
-    if (extra->restarts_at >= PR_INTENSITY && w->now_ms - extra->restarts_ms[at_index] < PERIOD_MS)
-        return false;
-    extra->restarts_ms[at_index] = w->now_ms;
-    extra->restarts_at++;
-    return true;
+    if (error) {
+        memcpy(m->data, error->data, size);
+        m->count = error->count;
+    }
+    memcpy(m->data + size, &ends, sizeof ends);
+    m->kind = PR_MSG_CHILD_ENDS;
+    m->target = PR_GET(a->parent);
+    m->sender = id_of(a);
+    extra->held = PR_HELD_VERDICT;
+    set_flags(a, PR_FLAG_ENDING);
+    PR_SET(a->state, PR_STATE_SUSPENDED);
+    if (pr_control(w->rt, w, m) == PR_OK)
+        return true;
+    pr_msg_free(&w->pool, m);
+    return false;
 }
 
 static void begin_end(pr_worker *w, pr_actor *a)
 {
     if (a->flags & PR_FLAG_ENDING)
         return;
-    bool wanted = a->restart == PR_RESTART_PERMANENT ||
-                  (a->restart == PR_RESTART_TRANSIENT && (a->flags & (PR_FLAG_FAILED | PR_FLAG_STOP)) == PR_FLAG_FAILED);
-    if (a->flags & (PR_FLAG_ORDERED | PR_FLAG_SCRIPT) ||
-        atomic_load_explicit(&w->rt->stopping, memory_order_relaxed))
-        wanted = false;
-    if (wanted && restart_allowed(w, a)) {
-        set_flags(a, PR_FLAG_RESTART);
-    } else if (wanted) {
-        char who[256];
-        pr_actor_describe(w->rt, id_of(a), who, sizeof who);
-        pr_logf(&w->rt->log, PR_LOG_ERROR, "%s is stopped: it would be restarted more than %d times in %d s", who,
-                PR_INTENSITY, PERIOD_MS / 1000);
+    bool failed = by_failure(a), asks = failed || a->restart == PR_RESTART_PERMANENT;
+    bool last = a->flags & (PR_FLAG_ORDERED | PR_FLAG_SCRIPT) ||
+                atomic_load_explicit(&w->rt->stopping, memory_order_relaxed);
+    pr_extra *extra = asks && !last ? pr_actor_extra(a) : a->extra;
+    if (extra && extra->token && !extra->hold) {   /* it was to say that it has started */
+        pr_msg_free(&w->pool, extra->token);
+        extra->token = NULL;
     }
-    set_flags(a, PR_FLAG_ENDING);
-    PR_SET(a->state, PR_STATE_STOPPING);
-    if (!(a->flags & PR_FLAG_RESTART))
-        PR_SET(a->gate, PR_GET(a->gate) | PR_GATE_STOPPING);
-    if (a->extra)
-        pr_user_timers_end(w, &a->extra->timers);
-    set_flags(a, PR_FLAG_CHILDREN);
-    if (PR_GET(a->children) > 0)
-        stop_children(w, a, a->flags & PR_FLAG_KILL ? PR_MSG_KILL : PR_MSG_STOP);
+    if (last || !(asks || (extra && extra->hold))) {
+        end_this_life(w, a, false);
+        return;
+    }
+    if (extra && extra->hold) {
+        end_this_life(w, a, true);
+        return;
+    }
+    pr_worker_clock(w);
+    if (extra && !extra->history)
+        extra->history = pr_zalloc(sizeof *extra->history);
+    if (!extra || !extra->history || PR_GET(a->parent) == 0 || !ask_parent(w, a, failed))
+        decide_alone(w, a, failed, w->now_ms);
 }
 
 /* After ops came back from `stop`, or need not be asked. */
@@ -314,18 +378,67 @@ static void end_life(pr_worker *w, pr_actor *a)
 {
     disarm_deadline(w, a);
     a->ops->release(w, a);
-    if (a->flags & PR_FLAG_RESTART)
-        rebirth(w, a);
-    else
+    next_life(w, a);
+}
+
+/* The envelope that goes from child to child: its parent's next step. */
+static void return_token(pr_worker *w, pr_actor *a, uint8_t kind)
+{
+    pr_msg *token = a->extra->token;
+    a->extra->token = NULL;
+    a->extra->hold = false;
+    token->kind = kind;
+    token->target = PR_GET(a->parent);
+    token->sender = id_of(a);
+    if (pr_control(w->rt, w, token) != PR_OK)
+        pr_msg_free(&w->pool, token);
+}
+
+static void wait_for_go(pr_worker *w, pr_actor *a)
+{
+    a->extra->held = PR_HELD_GO;
+    PR_SET(a->state, PR_STATE_SUSPENDED);
+    return_token(w, a, PR_MSG_CHILD_HELD);
+}
+
+/* Between two lives, or at the last one's end. */
+static void next_life(pr_worker *w, pr_actor *a)
+{
+    pr_extra *extra = a->extra;
+    if (!(a->flags & PR_FLAG_RESTART)) {
         die(w, a);
+    } else if (extra && extra->hold) {
+        wait_for_go(w, a);
+    } else if (extra && extra->delay_ms > 0 && !(a->flags & PR_FLAG_FLOATS)) {   /* whose wheel would that be? */
+        extra->held = PR_HELD_DELAY;
+        PR_SET(a->state, PR_STATE_SUSPENDED);
+        pr_worker_clock(w);
+        pr_wheel_add(&w->wheel, &extra->deadline.timer, w->now_ms + extra->delay_ms);
+        extra->delay_ms = 0;
+    } else {
+        rebirth(w, a);
+    }
+}
+
+/* The wait between two lives is over, or the other life will not be. */
+static void leave_the_wait(pr_worker *w, pr_actor *a)
+{
+    a->extra->held = PR_HELD_NOT;
+    disarm_deadline(w, a);
+    next_life(w, a);
 }
 
 static void finish_handler(pr_worker *w, pr_actor *a, pr_outcome outcome);
 
 void pr_actor_ending(pr_worker *w, pr_actor *a)
 {
-    if (a->flags & PR_FLAG_SUSPENDED)
-        return;   /* in `stop`: resumed or abandoned first */
+    uint8_t held = pr_actor_held(a);
+    if (held == PR_HELD_OVER) {
+        leave_the_wait(w, a);
+        return;
+    }
+    if (a->flags & PR_FLAG_SUSPENDED || held != PR_HELD_NOT)
+        return;   /* in `stop`: resumed or abandoned first; or waiting for a word or a time */
     if (a->flags & PR_FLAG_CHILDREN) {
         if (PR_GET(a->children) > 0)
             return;
@@ -350,10 +463,14 @@ static void rebirth(pr_worker *w, pr_actor *a)
     pr_unstash(w, a);
     a->flags = (uint16_t)((a->flags & (PR_FLAG_SCRIPT | PR_FLAG_FLOATS)) | PR_FLAG_NEW);
     PR_SET(a->gate, PR_GET(a->gate) & ~PR_GATE_STOPPING);
+    if (a->extra) {
+        pr_worker_clock(w);
+        a->extra->life_ms = w->now_ms;
+    }
     PR_BUMP(a->restarts, 1);
     PR_BUMP(w->counters.restarts, 1);
     pr_event_restart(w, a);
-    if (pr_log_on(&w->rt->log, PR_LOG_INFO)) {
+    if (pr_log_on(&w->rt->log, PR_LOG_INFO) && pr_log_gate(&w->rt->log)) {
         char who[256];
         pr_actor_describe(w->rt, id_of(a), who, sizeof who);
         pr_logf(&w->rt->log, PR_LOG_INFO, "%s is restarted", who);
@@ -442,8 +559,10 @@ static void die(pr_worker *w, pr_actor *a)
         end_ties(w, a, id);
         if (a->extra->stop_reason)
             pr_msg_free(&w->pool, a->extra->stop_reason);
-        pr_free(a->extra);
-        a->extra = NULL;
+        if (a->extra->token)
+            pr_msg_free(&w->pool, a->extra->token);
+        a->extra->stop_reason = a->extra->token = NULL;
+        pr_family_free(w, a);
     }
     pr_behaviour *behaviour = PR_GET(a->behaviour);
     if (behaviour)
@@ -462,7 +581,7 @@ static void die(pr_worker *w, pr_actor *a)
 static void log_failure(pr_worker *w, pr_actor *a, const char *during)
 {
     bool script = a->flags & PR_FLAG_SCRIPT;
-    if (!script && !pr_log_on(&w->rt->log, PR_LOG_ERROR))
+    if (!script && (!pr_log_on(&w->rt->log, PR_LOG_ERROR) || !pr_log_gate(&w->rt->log)))
         return;
     char who[256], what[96] = "";
     uint32_t len = 0, kind_len = 0, text_len = 0, trace_len = 0;
@@ -497,6 +616,19 @@ static void log_failure(pr_worker *w, pr_actor *a, const char *during)
     pr_free(line);
 }
 
+static void fail_life(pr_worker *w, pr_actor *a)
+{
+    pr_extra *extra = pr_actor_extra(a);
+    if (extra && !extra->stop_reason) {
+        extra->stop_reason = w->failure;
+        w->failure = NULL;
+    }
+    free_message(w, w->failure);
+    w->failure = NULL;
+    set_flags(a, PR_FLAG_FAILED);
+    begin_end(w, a);
+}
+
 /* The handler in hand has raised. w->failure holds what, or NULL without memory for it. */
 static void fail(pr_worker *w, pr_actor *a)
 {
@@ -526,15 +658,22 @@ static void fail(pr_worker *w, pr_actor *a)
         }
     pr_hand_finish(w, "failed", "the handler failed, and there was no memory to say how");
     clear_flags(a, PR_FLAG_STARTING);
-    pr_extra *extra = pr_actor_extra(a);
-    if (extra && !extra->stop_reason) {
-        extra->stop_reason = w->failure;
-        w->failure = NULL;
+    fail_life(w, a);
+}
+
+void pr_actor_fails_by(pr_worker *w, pr_actor *a, pr_msg *error, const char *during)
+{
+    if (a->flags & PR_FLAG_SUSPENDED) {
+        bool started = a->flags & PR_FLAG_RECEIVING || !(a->flags & PR_FLAG_STARTING);   /* see settled */
+        pr_actor_abandon(w, a);
+        if (started)
+            set_flags(a, PR_FLAG_STARTED);
     }
-    free_message(w, w->failure);
-    w->failure = NULL;
-    set_flags(a, PR_FLAG_FAILED);
-    begin_end(w, a);
+    w->failure = error;
+    PR_BUMP(w->counters.failures, 1);
+    pr_event_failure(w, a, error, during);
+    log_failure(w, a, during);
+    fail_life(w, a);
 }
 
 /* --- running */
@@ -566,6 +705,8 @@ static void finish_handler(pr_worker *w, pr_actor *a, pr_outcome outcome)
     if (a->flags & PR_FLAG_STARTING) {
         clear_flags(a, PR_FLAG_STARTING);
         set_flags(a, PR_FLAG_STARTED);
+        if (a->extra && a->extra->token && !a->extra->hold)
+            return_token(w, a, PR_MSG_CHILD_STARTED);
     }
     if (a->flags & PR_FLAG_STOP)
         begin_end(w, a);
@@ -643,6 +784,26 @@ void pr_actor_resume(pr_worker *w, pr_actor *a)
 
 /* --- orders */
 
+/* Told to stop while a handler may be suspended. False: it has to be waited for, for a while. */
+static bool settled(pr_worker *w, pr_actor *a)
+{
+    if (!(a->flags & PR_FLAG_SUSPENDED))
+        return true;
+    /* A handler that waits for its next message has finished the one in hand. */
+    if (a->flags & PR_FLAG_KILL) {
+        pr_actor_abandon(w, a);
+    } else if (a->flags & PR_FLAG_RECEIVING && !(a->flags & PR_FLAG_ENDING)) {
+        bool started = !(a->flags & PR_FLAG_STARTING);
+        pr_actor_abandon(w, a);
+        if (!started)
+            set_flags(a, PR_FLAG_STARTED);   /* it runs its loop in `start`: that life is owed its `stop` */
+    } else {
+        arm_deadline(w, a);
+        return false;
+    }
+    return true;
+}
+
 void pr_actor_told_to_stop(pr_worker *w, pr_actor *a, pr_msg *m)
 {
     if (m->ordered)
@@ -661,26 +822,113 @@ void pr_actor_told_to_stop(pr_worker *w, pr_actor *a, pr_msg *m)
     else
         pr_msg_free(&w->pool, m);
 
-    if (a->flags & PR_FLAG_SUSPENDED) {
-        /* A handler that waits for its next message has finished the one in hand. */
-        if (a->flags & PR_FLAG_KILL) {
-            pr_actor_abandon(w, a);
-        } else if (a->flags & PR_FLAG_RECEIVING && !(a->flags & PR_FLAG_ENDING)) {
-            bool started = !(a->flags & PR_FLAG_STARTING);
-            pr_actor_abandon(w, a);
-            if (!started)
-                set_flags(a, PR_FLAG_STARTED);   /* it runs its loop in `start`: that life is owed its `stop` */
-        } else {
-            arm_deadline(w, a);
-            return;
-        }
+    bool for_good = a->restart != PR_RESTART_PERMANENT || a->flags & PR_FLAG_ORDERED;
+    if (for_good && a->extra && a->extra->hold) {
+        pr_msg_free(&w->pool, a->extra->token);
+        a->extra->token = NULL;
+        a->extra->hold = false;
     }
+    switch (pr_actor_held(a)) {
+    case PR_HELD_NOT:
+        break;
+    case PR_HELD_VERDICT:
+        if (for_good)
+            end_this_life(w, a, false);
+        return;
+    default:
+        if (for_good)
+            a->extra->held = PR_HELD_OVER;
+        return;
+    }
+    if (!settled(w, a))
+        return;
     if (a->flags & PR_FLAG_ENDING) {
         if (a->flags & PR_FLAG_KILL && PR_GET(a->children) > 0)
-            stop_children(w, a, PR_MSG_KILL);
+            pr_stop_children(w, a, PR_MSG_KILL);
         return;
     }
     begin_end(w, a);
+}
+
+/* --- the parent's word */
+
+static void told_to_hold(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    pr_extra *extra = pr_actor_extra(a);
+    if (!extra) {
+        m->ordered = 1;
+        m->kind = PR_MSG_STOP;
+        pr_actor_told_to_stop(w, a, m);   /* no memory to hold it by: it ends */
+        return;
+    }
+    if (extra->token)
+        pr_msg_free(&w->pool, extra->token);
+    extra->token = m;
+    extra->hold = true;
+    if (extra->held == PR_HELD_VERDICT) {
+        end_this_life(w, a, true);
+    } else if (extra->held != PR_HELD_NOT) {
+        disarm_deadline(w, a);
+        wait_for_go(w, a);
+    } else if (a->flags & PR_FLAG_NEW) {
+        clear_flags(a, PR_FLAG_NEW);
+        set_flags(a, PR_FLAG_ENDING | PR_FLAG_RESTART);
+        wait_for_go(w, a);
+    } else if (!(a->flags & PR_FLAG_ENDING)) {
+        set_flags(a, PR_FLAG_STOP);
+        PR_SET(a->state, PR_STATE_STOPPING);
+        if (!extra->stop_reason && (extra->stop_reason = pr_msg_new(&w->pool, pr_wire_size_bytes(8)))) {
+            pr_wire_put_string(extra->stop_reason->data, "shutdown", 8);
+            extra->stop_reason->count = 1;
+        }
+        if (settled(w, a))
+            begin_end(w, a);
+    }   /* else its life ends already; if another one follows, it holds before that */
+}
+
+static void told_to_go(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    pr_extra *extra = pr_actor_extra(a);
+    if (!extra) {
+        pr_msg_free(&w->pool, m);
+        return;
+    }
+    if (extra->token)
+        pr_msg_free(&w->pool, extra->token);
+    extra->token = m;
+    extra->hold = false;
+    if (extra->held == PR_HELD_GO)
+        extra->held = PR_HELD_OVER;
+    else if (a->flags & PR_FLAG_STARTED)
+        return_token(w, a, PR_MSG_CHILD_STARTED);   /* it was not held */
+}
+
+static void told_verdict(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    uint8_t verdict = m->ordered;
+    uint32_t delay_ms = m->ask;
+    if (verdict == PR_VERDICT_HOLD || verdict == PR_VERDICT_GO) {
+        if (verdict == PR_VERDICT_HOLD)
+            told_to_hold(w, a, m);
+        else
+            told_to_go(w, a, m);
+        return;
+    }
+    pr_msg_free(&w->pool, m);
+    if (pr_actor_held(a) != PR_HELD_VERDICT)
+        return;   /* too late: it has been held, or ended, meanwhile */
+    pr_extra *extra = a->extra;
+    if (verdict != PR_VERDICT_RESUME) {
+        extra->delay_ms = delay_ms;
+        end_this_life(w, a, verdict == PR_VERDICT_RESTART);
+        return;
+    }
+    extra->held = PR_HELD_NOT;
+    clear_flags(a, PR_FLAG_ENDING | PR_FLAG_FAILED);
+    PR_SET(a->state, PR_STATE_PROCESSING);
+    free_message(w, extra->stop_reason);
+    extra->stop_reason = NULL;
+    pr_family_goes_on(w, a);
 }
 
 /* Whom it is linked to has ended. The payload is "exit", ref, reason: two values of 9 bytes, and the reason. */
@@ -737,6 +985,14 @@ void pr_actor_orders(pr_worker *w, pr_actor *a)
         case PR_MSG_MONITOR: case PR_MSG_DEMONITOR: case PR_MSG_LINK: case PR_MSG_UNLINK:
             told_of_tie(w, a, m);
             break;
+        case PR_MSG_VERDICT:
+            told_verdict(w, a, m);
+            break;
+        case PR_MSG_CHILD_ENDS: case PR_MSG_CHILD_HELD: case PR_MSG_CHILD_STARTED:
+            pr_family_told(w, a, m);
+            if (a->flags & PR_FLAG_STOP && !(a->flags & (PR_FLAG_SUSPENDED | PR_FLAG_ENDING)))
+                begin_end(w, a);   /* on_failure has stopped its own actor */
+            break;
         default:
             pr_msg_free(&w->pool, m);
         }
@@ -747,9 +1003,14 @@ void pr_actor_orders(pr_worker *w, pr_actor *a)
 static void deadline(pr_worker *w, pr_alarm *alarm)
 {
     pr_actor *a = ((pr_extra *)(void *)((char *)alarm - offsetof(pr_extra, deadline)))->actor;
+    if (a->extra->held == PR_HELD_DELAY) {
+        a->extra->held = PR_HELD_OVER;
+        pr_make_ready_pinned(w, a, false);
+        return;
+    }
     if (!(a->flags & PR_FLAG_SUSPENDED)) {
         if (a->flags & PR_FLAG_CHILDREN)
-            stop_children(w, a, a->flags & PR_FLAG_KILL ? PR_MSG_KILL : PR_MSG_STOP);
+            pr_stop_children(w, a, a->flags & PR_FLAG_KILL ? PR_MSG_KILL : PR_MSG_STOP);
         return;
     }
     char who[256], where[160] = "";

@@ -37,6 +37,7 @@ int pr_worker_init(pr_worker *w, pr_runtime *rt, uint32_t index)
     w->steal_from = index + 1;
     pr_stack_open(&w->inbox);
     pr_stack_open(&w->control);
+    w->random = pr_now_ns() ^ (uint64_t)index << 56;
     w->now_ms = pr_now_ns() / 1000000;
     pr_wheel_init(&w->wheel, w->now_ms);
     return pr_parker_init(&w->parker);
@@ -109,6 +110,8 @@ void pr_make_ready(pr_runtime *rt, pr_worker *w, pr_actor *a)
 /* The line is linked both ways: backwards by next_free, which a living actor has no other use for. */
 static void unlink_ready(pr_worker *w, pr_actor *a)
 {
+    if (w->ready_front == a)
+        w->ready_front = a->next_free;
     if (a->next_free)
         a->next_free->ready_next = a->ready_next;
     else
@@ -132,9 +135,13 @@ void pr_make_ready_pinned(pr_worker *w, pr_actor *a, bool front)
     } else if (!(a->flags & (PR_FLAG_ENDING | PR_FLAG_STOP))) {
         PR_SET(a->state, PR_STATE_SCHEDULED);
     }
+    /* Those in front stand in the order in which they came there, as do the others behind them. */
+    pr_actor *before = front ? w->ready_front : w->ready_tail;
     a->in_ready = front ? 2 : 1;
-    a->next_free = front ? NULL : w->ready_tail;
-    a->ready_next = front ? w->ready_head : NULL;
+    a->next_free = before;
+    a->ready_next = !front ? NULL : before ? before->ready_next : w->ready_head;
+    if (front)
+        w->ready_front = a;
     if (a->ready_next)
         a->ready_next->next_free = a;
     else
@@ -289,10 +296,8 @@ static void end_turn(pr_worker *w)
         return;
     w->running = NULL;
     bool suspended = a->flags & PR_FLAG_SUSPENDED;
-    bool waits_for_children = (a->flags & PR_FLAG_ENDING) && (a->flags & PR_FLAG_CHILDREN) &&
-                              PR_GET(a->children) > 0;
     bool more = a->orders.head || (suspended ? (a->flags & PR_FLAG_RESUME) != 0
-                                             : a->flags & PR_FLAG_ENDING ? !waits_for_children
+                                             : a->flags & PR_FLAG_ENDING ? !pr_actor_end_waits(a)
                                                                          : has_message(w, a) || a->flags & PR_FLAG_NEW);
     if (!(a->flags & (PR_FLAG_ENDING | PR_FLAG_STOP)))
         PR_SET(a->state, suspended ? PR_STATE_SUSPENDED : PR_STATE_IDLE);
@@ -405,7 +410,8 @@ static void turn_floating(pr_worker *w, pr_actor *a)
     if (w->running != a)
         return;
     w->running = NULL;
-    if (has_message(w, a) || a->orders.head || a->flags & (PR_FLAG_NEW | PR_FLAG_ENDING)) {
+    bool ending = a->flags & PR_FLAG_ENDING;
+    if (a->orders.head || (ending ? !pr_actor_end_waits(a) : has_message(w, a) || a->flags & PR_FLAG_NEW)) {
         PR_SET(a->state, PR_STATE_SCHEDULED);
         atomic_store_explicit(&a->sched, PR_SCHEDULED, memory_order_relaxed);   /* published by the queue */
         pr_make_ready(w->rt, w, a);

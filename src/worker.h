@@ -26,7 +26,8 @@ struct pr_worker {
     _Alignas(64) pr_runtime *rt;
     uint32_t index;
     uint32_t tick;
-    pr_actor *ready_head, *ready_tail;        /* pinned actors with something to do */
+    pr_actor *ready_head, *ready_tail;        /* pinned actors with something to do ... */
+    pr_actor *ready_front;                    /* ... and the last of those with an order, or NULL */
     pr_actor *running;                        /* whose turn it is */
     uint32_t left;                            /* what is left of the budget of its turn */
     pr_msg *hand;                             /* the message in hand; `next` leads from one taken by receive to the handler's own */
@@ -36,6 +37,7 @@ struct pr_worker {
     pr_actor_cache actors;
     pr_wheel wheel;
     struct pr_user_timer *timers;             /* set from outside, kept here */
+    uint64_t random;                          /* state of pr_worker_random */
     uint64_t now_ms;                          /* refreshed as turns go by */
     uint64_t fired_ms;                        /* now_ms when the wheel was last looked at */
     uint32_t clock_every, clock_in;           /* messages between looks at the clock, and until the next */
@@ -64,6 +66,15 @@ void pr_make_ready_pinned(pr_worker *w, pr_actor *a, bool front);
 /* Reads the clock. */
 void pr_worker_clock(pr_worker *w);
 
+/* Not for secrets. */
+static inline uint64_t pr_worker_random(pr_worker *w)
+{
+    uint64_t z = (w->random += UINT64_C(0x9e3779b97f4a7c15));   /* splitmix64 (S. Vigna) */
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
 /* delivery.c: on the owner, what came in through its inboxes. */
 void pr_deliver(pr_worker *w, pr_msg *m);
 void pr_deliver_control(pr_worker *w, pr_msg *m);
@@ -91,6 +102,7 @@ void pr_actor_resume(pr_worker *w, pr_actor *a);
 void pr_actor_ending(pr_worker *w, pr_actor *a);            /* goes on with its end, if it can */
 void pr_child_ended(pr_worker *w, pr_actor *child);         /* on the parent's worker */
 pr_extra *pr_actor_extra(pr_actor *a);                      /* NULL: no memory */
+void pr_actor_retry(pr_worker *w, pr_actor *a, uint64_t ms); /* its end goes on then: its children are told again */
 
 /* delivery.c: there is something in its mailbox that was not there before. */
 void pr_actor_has_message(pr_worker *w, pr_actor *a);

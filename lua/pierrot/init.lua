@@ -168,7 +168,7 @@ local function name_of(behaviour)
 end
 
 -- API.md has these; accepting and ignoring them would be a lie.
-local fields_later = { "supervise", "upgrade" }
+local fields_later = { "upgrade" }
 
 -- The handle of a behaviour for core.spawn, or nil and what is wrong with it.
 local function carry(behaviour)
@@ -344,11 +344,13 @@ end)
 core.hook("explain", values.explain)
 core.hook("failure", errors.failure)
 core.hook("error_metatable", errors.Error)
-core.hook("reason", function(is_error, ...)
+-- No varargs and no tail call: hot ones that are called from C make LuaJIT's recorder read past the caller's frame.
+core.hook("reason", function(is_error, first, message, traceback, cause, actor, behaviour, of)
   if is_error then
-    return errors.new(...)
+    local err = errors.new(first, message, traceback, cause, actor, behaviour, of)
+    return err
   end
-  return (...)
+  return first
 end)
 
 require("pierrot.router").install(pierrot, core, misuse)

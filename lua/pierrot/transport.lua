@@ -15,6 +15,7 @@
 
 local bytecode = require "pierrot.bytecode"
 local identity = require "pierrot.identity"
+local rules = require "pierrot.rules"
 local unpacker = require "pierrot.unpack"
 local buffer = require "string.buffer"
 
@@ -62,6 +63,9 @@ function transport.check(behaviour)
         :format(field, expected, type(value))
     end
   end
+  local supervise = rawget(behaviour, "supervise")
+  local problem = supervise and rules.check(supervise)
+  if problem then return nil, problem end
   for key, value in next, rawget(behaviour, "on") or {} do
     if type(key) ~= "string" then
       return nil, ("field 'on' of a behaviour has a key that is not a string: %s"):format(tostring(key))

@@ -10,6 +10,7 @@
 #ifndef PR_LUA_BORDER_H
 #define PR_LUA_BORDER_H
 
+#include "../decision.h"
 #include "../port.h"
 #include "../runtime.h"
 #include "../worker.h"
@@ -46,6 +47,8 @@ typedef struct pr_loaded {
     uint32_t generation;     /* of the pr_behaviour it is; 0: nothing here */
     uint32_t start, receive, stop, table;
     bool trap_exit;
+    uint32_t on_failure;
+    struct pr_rules *rules;  /* of `supervise`; NULL: it has none */
     uint32_t names_mask;     /* size - 1 of `names`, open addressing */
     pr_named *names;
     const pr_named *last;    /* found last: the next message often has the same name */
@@ -82,8 +85,8 @@ typedef struct pr_lua {
     int numbers;             /* table: ref -> its id as a number, for compiled code */
     uint32_t noted;          /* how many it holds */
     uint64_t told[PR_REF_PLACES]; /* refs that are known to be in it, or were */
-    int decode_message, prepare_start, prepare_stop, describe_failure, traps, make_reason; /* C functions, for protected calls */
-    int timeout_text, dead_text, yield_text, priority, new_coroutine;
+    int decode_message, prepare_start, prepare_stop, describe_failure, traps, make_reason, decide; /* C functions, for protected calls */
+    int timeout_text, dead_text, yield_text, verdict_text, priority, new_coroutine;
     uint32_t *free_self, free_self_count, free_self_capacity, next_self;
     pr_loaded *loaded;
     uint32_t loaded_capacity;
@@ -93,6 +96,7 @@ typedef struct pr_lua {
     struct pr_lua_become becomes[PR_LUA_BECOMES];
     uint32_t become_at;
     bool scanning;           /* inside a `match` function of receive */
+    bool deciding;           /* inside `on_failure` */
     uint32_t blocked;        /* resumes of the script's own coroutines through which no yield can pass */
     int collect;             /* C function: a step of the collector */
     uint32_t released;       /* selves dropped so far */

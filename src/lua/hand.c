@@ -207,6 +207,8 @@ static int take(lua_State *L)
     uint32_t tested = (uint32_t)lua_tointeger(L, 2), n = 0;
     if (x->scanning)
         return pr_lua_raise(L, 2, "receive: its match function cannot receive");
+    if (x->deciding)
+        return pr_lua_raise(L, 2, "receive: on_failure cannot receive");
     if (w && !w->running)
         return pr_lua_raise(L, 2, "receive: no actor is running here");
     if (!w)

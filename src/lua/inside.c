@@ -11,6 +11,8 @@ void pr_lua_check_yieldable(lua_State *L, pr_lua *x, const char *what, int level
         pr_lua_raise(L, level, "%s: no actor is running here", what);
     if (x->scanning)
         pr_lua_raise(L, level, "%s: the match function of receive cannot wait", what);
+    if (x->deciding)
+        pr_lua_raise(L, level, "%s: on_failure cannot wait: it decides while a handler may be suspended", what);
     if (x->blocked > 0 || !lua_isyieldable(L))
         pr_lua_raise(L, level,
                      "%s: cannot suspend here, inside a call from C (a table.sort comparator, a gsub callback, a metamethod "

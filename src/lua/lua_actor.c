@@ -250,6 +250,8 @@ static void unload(pr_lua *x, pr_loaded *b)
     drop(x, b->receive);
     drop(x, b->stop);
     drop(x, b->table);
+    drop(x, b->on_failure);
+    pr_free(b->rules);
     for (uint32_t i = 0; b->names && i <= b->names_mask; i++)
         if (b->names[i].name)
             drop(x, b->names[i].handler);
@@ -266,12 +268,64 @@ static uint32_t keep_field(lua_State *L, pr_lua *x, int table, const char *name)
     return 0;
 }
 
+static double number_field(lua_State *L, int table, const char *name, double missing)
+{
+    lua_getfield(L, table, name);
+    double value = lua_isnumber(L, -1) ? lua_tonumber(L, -1) : missing;
+    lua_pop(L, 1);
+    return value;
+}
+
+static bool field_is(lua_State *L, int table, const char *name, const char *text)
+{
+    lua_getfield(L, table, name);
+    bool is = lua_type(L, -1) == LUA_TSTRING && strcmp(lua_tostring(L, -1), text) == 0;
+    lua_pop(L, 1);
+    return is;
+}
+
+static uint64_t ms_of(double seconds) { return seconds >= 1e12 ? (uint64_t)1e15 : (uint64_t)(seconds * 1000 + 0.5); }
+
+/* From the table `supervise` on top, which lua/pierrot/rules.lua has checked. Raises. */
+static void set_rules(lua_State *L, pr_lua *x, pr_loaded *b)
+{
+    int top = lua_gettop(L);
+    pr_rules *r = b->rules = pr_alloc(sizeof *r);
+    if (!r)
+        luaL_error(L, "not enough memory");
+    *r = pr_default_rules;
+    r->in_turn = true;
+    r->strategy = field_is(L, top, "strategy", "one_for_all")    ? PR_ONE_FOR_ALL
+                  : field_is(L, top, "strategy", "rest_for_one") ? PR_REST_FOR_ONE
+                                                                 : PR_ONE_FOR_ONE;
+    r->count_all = field_is(L, top, "count", "all");
+    r->escalates = field_is(L, top, "exceeded", "escalate");
+    r->intensity = (uint32_t)number_field(L, top, "intensity", r->intensity);
+    r->period_ms = ms_of(number_field(L, top, "period", 5));
+    lua_getfield(L, top, "backoff");
+    if (lua_istable(L, -1)) {
+        r->min_ms = ms_of(number_field(L, top + 1, "min", 0.1));
+        r->max_ms = ms_of(number_field(L, top + 1, "max", 10));
+        r->factor = number_field(L, top + 1, "factor", 2);
+        r->jitter = number_field(L, top + 1, "jitter", 0.1);
+    }
+    lua_pop(L, 1);
+    lua_getfield(L, top, "on_failure");
+    r->decides = lua_isfunction(L, -1);
+    if (r->decides)
+        b->on_failure = keep(L, x);
+    else
+        lua_pop(L, 1);
+}
+
 /* Sets up `b` from the behaviour (a function or a table) on top of the stack; pops it. Raises. */
 static void set_loaded(lua_State *L, pr_lua *x, pr_loaded *b)
 {
     int top = lua_gettop(L);
     b->start = b->receive = b->stop = b->table = 0;
     b->trap_exit = false;
+    b->on_failure = 0;
+    b->rules = NULL;
     b->names = NULL;
     b->last = NULL;
     if (lua_isfunction(L, top)) {
@@ -283,6 +337,10 @@ static void set_loaded(lua_State *L, pr_lua *x, pr_loaded *b)
     b->stop = keep_field(L, x, top, "stop");
     lua_getfield(L, top, "trap_exit");
     b->trap_exit = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    lua_getfield(L, top, "supervise");
+    if (lua_istable(L, -1))
+        set_rules(L, x, b);
     lua_pop(L, 1);
     lua_getfield(L, top, "on");
     if (lua_istable(L, -1)) {
@@ -718,7 +776,81 @@ static pr_msg *reason(pr_worker *w, const pr_msg *error)
     return m;
 }
 
-static const pr_kin_ops kin_ops = {traps, reason};
+/* Called for every child that fails: it has run, so its behaviour is loaded. */
+static const pr_rules *rules(pr_worker *w, pr_actor *a)
+{
+    return spawned_of(of(w), a)->rules;
+}
+
+/* prepare_decision(child ref, ERROR payload): -> the error object, child */
+static int l_prepare_decision(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    const pr_msg *error = lua_touserdata(L, 2);
+    lua_settop(L, 1);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->reason);
+    lua_pushboolean(L, 1);
+    lua_call(L, 1 + pr_lua_decode(L, x, error, 0), 1);
+    lua_insert(L, 1);
+    return 2;
+}
+
+static uint8_t verdict_named(lua_State *L, int index)
+{
+    static const struct { const char *name; uint8_t verdict; } verdicts[] = {
+        {"restart", PR_VERDICT_RESTART}, {"stop", PR_VERDICT_STOP}, {"resume", PR_VERDICT_RESUME}, {"escalate", PR_VERDICT_ESCALATE}};
+    if (lua_isnil(L, index))
+        return PR_VERDICT_NONE;
+    for (size_t i = 0; lua_type(L, index) == LUA_TSTRING && i < sizeof verdicts / sizeof *verdicts; i++)
+        if (strcmp(lua_tostring(L, index), verdicts[i].name) == 0)
+            return verdicts[i].verdict;
+    return PR_VERDICT_FAILED;
+}
+
+/* on_failure on a coroutine of its own: a handler of the same actor may be suspended. It cannot wait itself. */
+static uint8_t decide(pr_worker *w, pr_actor *a, uint64_t child, const pr_msg *error)
+{
+    pr_lua *x = of(w);
+    lua_State *L = x->L;
+    uint32_t on_failure = spawned_of(x, a)->on_failure;
+    pr_co *co = take_coroutine(x);
+    if (!co)
+        return PR_VERDICT_NONE;
+    lua_settop(L, 0);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->decide);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)child);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)error);
+    if (lua_pcall(L, 2, 2, 0) != 0) {
+        give_coroutine(x, co);
+        failed_with_text(w, x);
+        return PR_VERDICT_FAILED;
+    }
+    lua_rawgeti(co->L, 1, (int)on_failure);
+    lua_xmove(L, co->L, 2);
+    x->deciding = true;
+    int status = lua_resume(co->L, 2);
+    x->deciding = false;
+    if (status == 0) {
+        lua_settop(co->L, 2);
+        uint8_t verdict = verdict_named(co->L, 2);
+        give_coroutine(x, co);
+        if (verdict == PR_VERDICT_FAILED) {
+            lua_rawgeti(L, LUA_REGISTRYINDEX, x->verdict_text);
+            failed_with_text(w, x);
+        }
+        return verdict;
+    }
+    if (status == LUA_YIELD) {   /* a coroutine.yield of the script's own */
+        lua_rawgeti(L, LUA_REGISTRYINDEX, x->yield_text);
+        failed_with_text(w, x);
+    } else {
+        failed(w, x, co);
+    }
+    drop_coroutine(x, co);
+    return PR_VERDICT_FAILED;
+}
+
+static const pr_kin_ops kin_ops = {traps, reason, rules, decide};
 const pr_ops pr_lua_ops = {start, receive, resume, stop, abandon, release, where, &kin_ops};
 
 int pr_lua_become_script(lua_State *L)
@@ -757,6 +889,9 @@ bool pr_lua_open_actors(lua_State *L, pr_lua *x)
     x->prepare_start = anchor(L, x, l_prepare_start);
     x->prepare_stop = anchor(L, x, l_prepare_stop);
     x->traps = anchor(L, x, l_traps);
+    x->decide = anchor(L, x, l_prepare_decision);
+    lua_pushliteral(L, "on_failure returns \"restart\", \"resume\", \"stop\", \"escalate\", or nothing");
+    x->verdict_text = luaL_ref(L, LUA_REGISTRYINDEX);
     x->make_reason = anchor(L, x, l_make_reason);
     x->priority = anchor(L, x, l_priority);
     x->describe_failure = anchor(L, x, l_describe_failure);
@@ -765,8 +900,10 @@ bool pr_lua_open_actors(lua_State *L, pr_lua *x)
 
 void pr_lua_close_actors(pr_lua *x)
 {
-    for (uint32_t i = 0; i < x->loaded_capacity; i++)
+    for (uint32_t i = 0; i < x->loaded_capacity; i++) {
         pr_free(x->loaded[i].names);
+        pr_free(x->loaded[i].rules);
+    }
     pr_free(x->loaded);
     pr_free(x->free_self);
     while (x->co) {
