@@ -154,6 +154,7 @@ typedef struct pr_extra {
     bool hold;                     /* its parent wants it held: `token` goes back when it is; else when it has started */
     uint32_t delay_ms;             /* before its next life */
     pr_msg *token;
+    pr_msg *awaits;                /* AWAIT orders, linked by next */
     uint64_t life_ms;              /* when this life began; 0: at birth */
     struct pr_history *history;    /* of whoever decides about it; freed with the record */
     struct pr_family *family;      /* as a parent */

@@ -319,7 +319,7 @@ static void escalate(pr_worker *w, pr_actor *parent, const pr_actor *child, cons
         f->escalated = PR_GET(child->id);
         f->escalated_in_start = ends->in_start;
     }
-    pr_actor_fails_by(w, parent, error, "by a child's failure");
+    pr_actor_fails_by(w, parent, error, "child");
 }
 
 /* The child's payload without what stands behind it. */
@@ -460,6 +460,7 @@ void pr_family_ends(pr_worker *w, pr_actor *parent)
     pr_family *f = parent->extra ? parent->extra->family : NULL;
     if (f) {
         finish(w, f);
+        pr_history_free(&f->all);   /* the next life counts anew */
         f->escalated = 0;
         for (pr_msg *m; (m = pr_queue_pop(&f->later));)
             pr_msg_free(&w->pool, m);

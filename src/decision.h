@@ -89,7 +89,8 @@ void pr_history_free(pr_history *h);
 
 /* --- the child's side: supervision.c */
 
-/* The parent fails by this error (an ERROR payload, consumed; NULL: no memory for it), in its turn. */
+/* The parent fails by this error (an ERROR payload, consumed; NULL: no memory for it), in its turn. during: "child" or
+ * "on_failure". */
 void pr_actor_fails_by(pr_worker *w, pr_actor *a, pr_msg *error, const char *during);
 void pr_log_exceeded(pr_worker *w, uint64_t child, const pr_rules *rules, bool escalates);
 

@@ -52,6 +52,7 @@ enum pr_msg_kind {
     PR_MSG_CHILD_HELD,
     PR_MSG_CHILD_STARTED,
     PR_MSG_VERDICT,     /* its answer: enum pr_verdict in `ordered`, milliseconds to wait in `ask` */
+    PR_MSG_AWAIT,       /* wants a reply once the target has started */
     PR_MSG_WATCHING     /* is never sent: the watcher's own node */
 };
 

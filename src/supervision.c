@@ -561,7 +561,8 @@ static void die(pr_worker *w, pr_actor *a)
             pr_msg_free(&w->pool, a->extra->stop_reason);
         if (a->extra->token)
             pr_msg_free(&w->pool, a->extra->token);
-        a->extra->stop_reason = a->extra->token = NULL;
+        discard_list(w, a->extra->awaits);
+        a->extra->stop_reason = a->extra->token = a->extra->awaits = NULL;
         pr_family_free(w, a);
     }
     pr_behaviour *behaviour = PR_GET(a->behaviour);
@@ -606,10 +607,10 @@ static void log_failure(pr_worker *w, pr_actor *a, const char *during)
     size_t cap = strlen(who) + strlen(during) + strlen(what) + text_len + trace_len + 64;
     char *line = pr_alloc(cap);
     if (!line) {
-        pr_logf(&w->rt->log, PR_LOG_ERROR, "%s failed in %s%s; there is no memory to say how", who, during, what);
+        pr_logf(&w->rt->log, PR_LOG_ERROR, "%s failed %s%s; there is no memory to say how", who, during, what);
         return;
     }
-    int n = snprintf(line, cap, "%s failed in %s%s: %.*s%s%.*s", who, during, what, (int)text_len, text,
+    int n = snprintf(line, cap, "%s failed %s%s: %.*s%s%.*s", who, during, what, (int)text_len, text,
                      trace ? "\n" : "", (int)trace_len, trace ? trace : "");
     /* The end of the script is the end of the process: that is said whatever the level. */
     w->rt->log.sink(w->rt->log.context, PR_LOG_ERROR, line, n < 0 ? 0 : (size_t)n);
@@ -635,14 +636,14 @@ static void fail(pr_worker *w, pr_actor *a)
     PR_BUMP(w->counters.failures, 1);
     pr_event_failure(w, a, w->failure, a->flags & PR_FLAG_IN_STOP ? "stop" : a->flags & PR_FLAG_STARTING ? "start" : "handler");
     if (a->flags & PR_FLAG_IN_STOP) {
-        log_failure(w, a, "stop");
+        log_failure(w, a, "in stop");
         free_message(w, w->failure);
         w->failure = NULL;
         pr_hand_finish(w, "dead", "the actor has ended");
         end_life(w, a);
         return;
     }
-    log_failure(w, a, !(a->flags & PR_FLAG_STARTING) ? "its handler" : a->flags & PR_FLAG_SCRIPT ? "its main chunk" : "start");
+    log_failure(w, a, !(a->flags & PR_FLAG_STARTING) ? "in its handler" : a->flags & PR_FLAG_SCRIPT ? "in its main chunk" : "in start");
     /* The ask in hand is told at once, with all there is to tell. */
     for (pr_msg *m = w->hand; m && w->failure; m = m->next)
         if (m->ask) {
@@ -672,11 +673,43 @@ void pr_actor_fails_by(pr_worker *w, pr_actor *a, pr_msg *error, const char *dur
     w->failure = error;
     PR_BUMP(w->counters.failures, 1);
     pr_event_failure(w, a, error, during);
-    log_failure(w, a, during);
+    log_failure(w, a, strcmp(during, "child") == 0 ? "by a child's failure" : "in on_failure");
     fail_life(w, a);
 }
 
 /* --- running */
+
+static void answer_await(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    m->kind = PR_MSG_REPLY;
+    m->target = m->sender;
+    m->sender = id_of(a);
+    pr_reply(w->rt, w, m);
+}
+
+static void told_await(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    pr_extra *extra;
+    if (a->flags & PR_FLAG_STARTED && !(a->flags & PR_FLAG_ENDING)) {
+        answer_await(w, a, m);
+    } else if ((extra = pr_actor_extra(a))) {
+        m->next = extra->awaits;
+        extra->awaits = m;
+    } else {
+        pr_control_undelivered(w->rt, w, m);
+    }
+}
+
+static void say_started(pr_worker *w, pr_actor *a)
+{
+    pr_extra *extra = a->extra;
+    if (extra->token && !extra->hold)
+        return_token(w, a, PR_MSG_CHILD_STARTED);
+    for (pr_msg *m; (m = extra->awaits);) {
+        extra->awaits = m->next;
+        answer_await(w, a, m);
+    }
+}
 
 /* After ops have returned from start, a message, or stop. */
 static void finish_handler(pr_worker *w, pr_actor *a, pr_outcome outcome)
@@ -705,8 +738,8 @@ static void finish_handler(pr_worker *w, pr_actor *a, pr_outcome outcome)
     if (a->flags & PR_FLAG_STARTING) {
         clear_flags(a, PR_FLAG_STARTING);
         set_flags(a, PR_FLAG_STARTED);
-        if (a->extra && a->extra->token && !a->extra->hold)
-            return_token(w, a, PR_MSG_CHILD_STARTED);
+        if (a->extra)
+            say_started(w, a);
     }
     if (a->flags & PR_FLAG_STOP)
         begin_end(w, a);
@@ -984,6 +1017,9 @@ void pr_actor_orders(pr_worker *w, pr_actor *a)
             break;
         case PR_MSG_MONITOR: case PR_MSG_DEMONITOR: case PR_MSG_LINK: case PR_MSG_UNLINK:
             told_of_tie(w, a, m);
+            break;
+        case PR_MSG_AWAIT:
+            told_await(w, a, m);
             break;
         case PR_MSG_VERDICT:
             told_verdict(w, a, m);

@@ -129,10 +129,13 @@ static void tell(pr_runtime *rt, pr_worker *w, pr_msg *node, uint64_t from, cons
 void pr_control_undelivered(pr_runtime *rt, pr_worker *w, pr_msg *m)
 {
     uint8_t text[REASON_BYTES];
-    if (m->kind == PR_MSG_MONITOR || m->kind == PR_MSG_LINK)
+    if (m->kind == PR_MSG_MONITOR || m->kind == PR_MSG_LINK) {
         tell(rt, w, m, m->target, text, (size_t)(pr_wire_put_string(text, "noproc", 6) - text));
-    else
-        pr_msg_free(pool_of(w), m);
+        return;
+    }
+    if (m->kind == PR_MSG_AWAIT)
+        pr_reply_error(rt, w, m, "dead", "the actor has ended");
+    pr_msg_free(pool_of(w), m);
 }
 
 /* Sends what one end has to say to the other; `m` is consumed. */

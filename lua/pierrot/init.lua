@@ -33,11 +33,22 @@ local function finish(ref, within, ok, ...)
   errors.raise_ask(ref, within, ...)
 end
 
+-- ("start_child", spec): the one message that may hold code. Its behaviour goes as the bytes that are carried.
+local carried_spec
+
 function pierrot.ask(ref, ...)
+  local first, spec = ...
+  if first == "start_child" and type(spec) == "table" then
+    return finish(ref, nil, core.ask(ref, first, carried_spec(spec), select(3, ...)))
+  end
   return finish(ref, nil, core.ask(ref, ...))
 end
 
 function pierrot.ask_within(ref, seconds, ...)
+  local first, spec = ...
+  if first == "start_child" and type(spec) == "table" then
+    return finish(ref, seconds, core.ask_within(ref, seconds, first, carried_spec(spec), select(3, ...)))
+  end
   return finish(ref, seconds, core.ask_within(ref, seconds, ...))
 end
 
@@ -167,6 +178,9 @@ local function name_of(behaviour)
   return ("%s:%d"):format(info.short_src, info.linedefined)
 end
 
+-- A behaviour in a message: { [CARRIED] = its bytes, name = }.
+local CARRIED = "\0carried"
+
 -- API.md has these; accepting and ignoring them would be a lie.
 local fields_later = { "upgrade" }
 
@@ -180,6 +194,9 @@ local function carry(behaviour)
     end
   elseif type(behaviour) == "function" and debug.getinfo(behaviour, "S").what == "C" then
     return nil, "a C function cannot be a behaviour: wrap it in a Lua function"
+  end
+  if type(behaviour) == "table" and rawget(behaviour, CARRIED) then
+    return core.intern(rawget(behaviour, CARRIED), behaviour.name)
   end
   if behaviour == "" then
     return nil, "a module's name is not empty"
@@ -202,6 +219,32 @@ local function carry(behaviour)
   local handle = core.intern(bytes, name_of(behaviour))
   carried[behaviour] = { handle = handle, watch = watch }
   return handle
+end
+
+-- What is no spec with a behaviour is left as it is.
+function carried_spec(spec)
+  local plain = spec.supervisor ~= nil and require("pierrot.supervisor").spec(spec) or spec
+  local behaviour = plain[1]
+  if type(behaviour) ~= "function" and type(behaviour) ~= "table" then
+    return plain
+  end
+  local bytes, problem = transport.pack(behaviour, { is_ref = is_ref })
+  if not bytes then
+    local code = type(behaviour) == "function"
+    for _, value in pairs(code and {} or behaviour) do
+      code = code or type(value) == "function"
+    end
+    if code then
+      misuse(3, "start_child: %s", problem)
+    end
+    return plain
+  end
+  local copy = {}
+  for key, value in pairs(plain) do
+    copy[key] = value
+  end
+  copy[1] = { [CARRIED] = bytes, name = name_of(behaviour) }
+  return copy
 end
 
 local function check_options(options)
@@ -354,6 +397,14 @@ core.hook("reason", function(is_error, first, message, traceback, cause, actor, 
 end)
 
 require("pierrot.router").install(pierrot, core, misuse)
+require("pierrot.supervisor").install(pierrot, core, misuse, function(spec)
+  local ok, problem = pcall(check_options, spec)
+  if ok then
+    ok, problem = carry(spec[1])
+    return not ok and problem or nil
+  end
+  return (tostring(problem):gsub("^.-spawn: ", ""))
+end)
 
 -- The log ------------------------------------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ local Ref = {}
 ---@field on? table<string, pierrot.Handler> takes messages whose first value is that string, and gets the values after it
 ---@field receive? pierrot.Handler takes every other message; without it that is a dead letter
 ---@field stop? fun(self: table, reason: any) at the end of each life whose `start` succeeded
+---@field supervise? pierrot.Supervise how it treats failing children
 ---@field trap_exit? boolean exits of links arrive as messages: "exit", ref, reason
 
 --- The option `mailbox` of spawn as a table. `overflow` is what happens to a message that is too many: nil and "full"
@@ -52,6 +53,27 @@ local Ref = {}
 ---@field overflow? "reject"|"suspend"|"drop_newest"|"drop_oldest"
 ---@field priority? fun(...: any): number higher first; gets the message's values
 ---@field overload? integer threshold of the event "overload"; default: half the capacity, at most 1000
+
+--- How an actor treats failing children; decided on its turn, ahead of what is queued. `strategy`: who is restarted with
+--- one that failed. At most `intensity` restarts (3) in `period` seconds (5) of each child, or of all with `count` =
+--- "all"; beyond that the child is stopped, or with `exceeded` = "escalate" this actor fails. `on_failure` may decide
+--- otherwise than the child's `restart`; it cannot wait.
+---@class pierrot.Supervise
+---@field strategy? "one_for_one"|"one_for_all"|"rest_for_one"
+---@field intensity? integer
+---@field period? number
+---@field count? "child"|"all"
+---@field exceeded? "stop"|"escalate"
+---@field backoff? pierrot.Backoff default: none, restart at once
+---@field on_failure? fun(err: pierrot.Error, child: pierrot.Ref): "restart"|"resume"|"stop"|"escalate"|nil
+
+--- Seconds before a restart: `min` (0.1), times `factor` (2) each time, at most `max` (10), varied by the share `jitter`
+--- (0.1). It starts anew once a life has been longer than `max`.
+---@class pierrot.Backoff
+---@field min? number
+---@field max? number
+---@field factor? number
+---@field jitter? number
 
 --- A behaviour and the arguments of its `start` in the array part, and options. `restart`: after a failure
 --- ("transient", the default), always, never.
@@ -267,6 +289,22 @@ function pierrot.link(target) end
 ---@param target pierrot.Target
 ---@return boolean
 function pierrot.unlink(target) end
+
+--- Starts an actor that keeps its children and does nothing else: they are started in order, each when the one before
+--- has started, and stopped in reverse. Options are the fields of `pierrot.Supervise`, with OTP's meaning (`count` is
+--- "all", `exceeded` is "escalate"), and of `spawn`; a child's spec is what `spawn` takes, or
+--- `{ supervisor = { ... }, name = ... }`. It can be asked: "children" (refs), "count" (living children, specs),
+--- "start_child" with a spec, "stop_child" and "restart_child" with a name or a ref.
+---
+--- ```lua
+--- local sup = pierrot.supervisor{ strategy = "one_for_all", { Reader, "in.txt" }, { Writer, name = "writer" } }
+--- sup:ask("start_child", { Counter, 10, name = "hits" })
+--- ```
+---@param options pierrot.Supervise|pierrot.Spawn
+---@return pierrot.Ref? ref
+---@return "exists"|"stopping"|"not enough memory"|pierrot.Monitor|nil reason
+---@return pierrot.Ref? holder
+function pierrot.supervisor(options) end
 
 --- As `ref:tell(...)`; nil and "dead" for a name that nobody has.
 ---

@@ -119,7 +119,10 @@ static int order(lua_State *L, uint8_t kind, const char *what, int level)
             pr_msg_free(pr_lua_pool(x), reason);
         return push_status(L, PR_DEAD);
     }
-    return push_status(L, pr_order(rt, x->w, target, kind, reason, false));
+    /* A parent's word is final: its `permanent` child is not restarted. */
+    const pr_actor *a = x->w && x->w->running ? pr_actor_find(&rt->actors, target) : NULL;
+    bool ordered = a && PR_GET(a->parent) == PR_GET(x->w->running->id);
+    return push_status(L, pr_order(rt, x->w, target, kind, reason, ordered));
 }
 
 static int l_stop(lua_State *L) { return order(L, PR_MSG_STOP, "stop", 1); }

@@ -151,6 +151,37 @@ static int l_await(lua_State *L)
     return pr_lua_suspend(L);
 }
 
+/* await_start(ref): suspends until it has started (true) or ended (false) */
+static int l_await_start(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_worker *w = x->w;
+    pr_lua_check_yieldable(L, x, "await_start", 1);
+    uint64_t target = pr_lua_target(L, x, 1, "await_start", 1);
+    pr_wait *wait = wait_or_raise(L, x, PR_WAIT_ASK, UINT64_MAX, 1);
+    pr_msg *m = pr_msg_new(&w->pool, 0);
+    if (++w->next_ask == 0)
+        w->next_ask = 1;
+    wait->ask = w->next_ask;
+    if (m) {
+        m->kind = PR_MSG_AWAIT;
+        m->target = target;
+        m->sender = PR_GET(w->running->id);
+        m->ask = w->next_ask;
+    }
+    if (!m || pr_control(x->rt, w, m) != PR_OK) {
+        if (m)
+            pr_msg_free(&w->pool, m);
+        pr_actor_unwait(w, w->running);
+        if (!m)
+            return pr_lua_raise(L, 1, "not enough memory to wait");
+        lua_pushboolean(L, 0);
+        return 1;
+    }
+    lua_settop(L, 0);
+    return pr_lua_suspend(L);
+}
+
 /* --- itself and the message in hand */
 
 static int l_self(lua_State *L)
@@ -216,7 +247,7 @@ void pr_lua_open_inside(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg functions[] = {
         {"ask", l_ask}, {"ask_within", l_ask_within}, {"sleep", l_sleep}, {"yield", l_yield}, 
-        {"await", l_await}, {"self", l_self}, {"parent", l_parent}, {"stop_self", l_stop_self}, {"yieldable", l_yieldable},
+        {"await", l_await}, {"await_start", l_await_start}, {"self", l_self}, {"parent", l_parent}, {"stop_self", l_stop_self}, {"yieldable", l_yieldable},
         {"block", l_block}, {"chores", l_chores},
         {"become_script", pr_lua_become_script}, {NULL, NULL}};
     pr_lua_add(L, x, functions);
