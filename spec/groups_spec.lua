@@ -218,6 +218,23 @@ describe("a router", function()
     for _ = 1, 5 do assert.same({ "got", "x" }, { pierrot.receive(60) }) end
   end)
 
+  it("scatter_gather gives the first reply, and an error when there is none", function()
+    local r = pierrot.router { function(_, what)
+      local n = 0
+      for i, ref in ipairs(pierrot.members "gathered") do if ref == pierrot.self() then n = i end end
+      if what == "fail" or (what == "some" and n ~= 3) then error("broken", 0) end
+      if n ~= 2 and what ~= "some" then pierrot.sleep(0.5) end
+      return n
+    end, size = 3, strategy = "scatter_gather", within = 60 }
+    for _, ref in ipairs(pierrot.routees(r)) do pierrot.join("gathered", ref) end
+    assert.equal(2, r:ask("get"))
+    assert.equal(3, r:ask_within(60, "some"))
+    local ok, err = pcall(r.ask_within, r, 60, "fail")
+    assert.is_false(ok)
+    assert.equal("failed", err.kind)
+    assert.is_true(r:tell "some")   -- no ask: to all
+  end)
+
   it("resizes; what leaves does what it has been given", function()
     local me = pierrot.self()
     local r = pierrot.router { function(_, x) pierrot.sleep(0.001) me:tell(x) return x end, size = 4 }

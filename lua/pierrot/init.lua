@@ -113,12 +113,16 @@ function Deferred:fail(err)
   return true
 end
 
+function core.deferred(asker, number)
+  return setmetatable({ asker = asker, number = number }, Deferred)
+end
+
 function pierrot.defer()
   local asker, number = core.defer()
   if not asker then
     misuse(2, "defer: the message in hand is no ask, or is answered already")
   end
-  return setmetatable({ asker = asker, number = number }, Deferred)
+  return core.deferred(asker, number)
 end
 
 local function received(due, match, found, ...)
@@ -405,6 +409,7 @@ require("pierrot.supervisor").install(pierrot, core, misuse, function(spec)
   end
   return (tostring(problem):gsub("^.-spawn: ", ""))
 end)
+require("pierrot.asks").install(pierrot, misuse)
 
 -- The log ------------------------------------------------------------------------------------------------------
 

@@ -517,7 +517,8 @@ function pierrot.publish(group, ...) end
 --- the router's own; all other options of spawn go to each routee.
 ---@class pierrot.Router : pierrot.Spawn
 ---@field size? integer routees; default: the number of workers
----@field strategy? "round_robin"|"random"|"hash"|"smallest_mailbox"|"broadcast"
+---@field strategy? "round_robin"|"random"|"hash"|"smallest_mailbox"|"broadcast"|"scatter_gather"
+---@field within? number for "scatter_gather": seconds for each ask; default: the runtime's `ask_timeout`
 ---@field key? fun(...: any): string|number|boolean|pierrot.Ref for "hash"; default: the message's second value, or its only one
 ---@field group? string routes to the members of a group, instead of to actors of its own
 
@@ -562,6 +563,37 @@ function pierrot.subscribe(topic) end
 ---@param topic pierrot.Topic
 ---@return boolean
 function pierrot.unsubscribe(topic) end
+
+--- A reply, or why there is none: `err`, else the values in [1] to [n].
+---@class pierrot.Result
+---@field n? integer
+---@field err? pierrot.Error
+---@field [integer] any
+
+--- Makes several asks at once and waits for all of them: a result for each, in the order of the asks. A failed one
+--- spoils no other. Each target sees a small actor of the runtime's as the sender. Waits.
+---
+--- ```lua
+--- local results = pierrot.ask_all({ { a, "get" }, { b, "get" } }, 2)
+--- ```
+---@param list any[][] each { ref or name, values... }
+---@param seconds? number for all of them; default: the runtime's `ask_timeout`
+---@return pierrot.Result[]
+function pierrot.ask_all(list, seconds) end
+
+--- Makes an ask whose reply arrives as a message: `name, values...`, or `name, nil, err`; without a name `values...`, or
+--- `nil, err`. Does not wait. Ends with the caller.
+---
+--- ```lua
+--- pierrot.pipe({ store, "get", "x" }, pierrot.self(), "got")
+--- ```
+---@param ask any[] { ref or name, values... }
+---@param to pierrot.Target
+---@param name? string
+---@param seconds? number default: the runtime's `ask_timeout`
+---@return true|nil
+---@return "stopping"|"not enough memory"|nil reason
+function pierrot.pipe(ask, to, name, seconds) end
 
 --- Counters of the whole runtime.
 ---

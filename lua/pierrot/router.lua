@@ -60,6 +60,7 @@ function strategies.hash(self, n, ...)
 end
 
 strategies.broadcast = true
+strategies.scatter_gather = true   -- of an ask: see gather
 
 router.strategies = {}
 for name in pairs(strategies) do
@@ -88,7 +89,7 @@ end
 function router.start(self, config, ...)
   self.target, self.options, self.key, self.group = config.target, config.options, config.key, config.group
   self.args = { n = select("#", ...), ... }
-  self.strategy, self.last, self.routees = config.strategy, 0, {}
+  self.strategy, self.last, self.routees, self.within = config.strategy, 0, {}, config.within
   for i = 1, config.size do
     self.routees[i] = add(self)
   end
@@ -123,6 +124,23 @@ local function alive(self, at)
   return ref
 end
 
+-- All are asked, the first reply is the router's. Not an ask: as broadcast.
+local function gather(self, n, ...)
+  local asker, number = core.defer()
+  if not asker then
+    return false
+  end
+  for at = 1, n do
+    alive(self, at)
+  end
+  local helper, reason = pierrot.spawn { "pierrot.asker", restart = "temporary" }
+  if not helper then
+    error("router: no actor can be spawned to gather: " .. reason, 0)
+  end
+  helper:tell("first", core.deferred(asker, number), self.within, self.routees, ...)
+  return true
+end
+
 local function pass(self, at)
   local ok, reason = core.forward(alive(self, at))
   if not ok and reason == "dead" and not self.group then   -- it ended just now
@@ -146,6 +164,9 @@ function router.route(self, ...)
     if not ok then
       core.drop(reason)
     end
+    return
+  end
+  if self.strategy == "scatter_gather" and gather(self, n, ...) then
     return
   end
   local reached, why = 0, nil
@@ -177,7 +198,8 @@ end
 
 -- The module's part -------------------------------------------------------------------------------------------------
 
-local own = { size = true, strategy = true, key = true, name = true, worker = true, group = true }
+local own = { size = true, strategy = true, key = true, name = true, worker = true, group = true,
+              within = true }
 
 function router.install(the_pierrot, the_core, misuse)
   pierrot, core = the_pierrot, the_core
@@ -215,6 +237,9 @@ function router.install(the_pierrot, the_core, misuse)
     if spec.key ~= nil and type(spec.key) ~= "function" then
       misuse(2, "router: key: a function of the message's values expected, got %s", type(spec.key))
     end
+    if spec.within ~= nil and (type(spec.within) ~= "number" or not (spec.within >= 0)) then
+      misuse(2, "router: within: a number of seconds, 0 or more, expected, got %s", tostring(spec.within))
+    end
     local size = spec.group and 0 or spec.size or pierrot.stats().workers
     if not spec.group then
       check_size("router: size", size)
@@ -228,7 +253,7 @@ function router.install(the_pierrot, the_core, misuse)
       end
     end
     local config = { target = spec[1], options = options, size = size, strategy = strategy, key = spec.key,
-                     group = spec.group }
+                     group = spec.group, within = spec.within }
     spawn_checked(2, "router", pcall(core.check_options, options))
     local actor = { behaviour(config), unpack(spec, 2, highest) }
     actor.name, actor.worker = spec.name, spec.worker
