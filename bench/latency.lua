@@ -1,10 +1,10 @@
 --- One-way latency under a paced load: among `actors` living actors, `pacers` more send `rate` messages a second, all
--- together, for `seconds` seconds, each to one that is picked at random. A pacer sleeps a millisecond, sends what is
--- due, and so on; one that is late sends more then, so the load stays what it is.
+-- together, for so many `milliseconds`, each to one that is picked at random. A pacer sleeps a millisecond, sends what
+-- is due, and so on; one that is late sends more then, so the load stays what it is.
 -- An operation is a message. Its latency is the time from just before the tell to the beginning of the handler.
--- The figure is the mean; p50, p99, p99.9 and the longest come with it, and the overrun: how much longer than
--- `seconds` the pacers took, which is a few milliseconds unless the load was more than the side could take. The result
--- is the number of messages.
+-- The figure is the mean; p50, p99, p99.9 and the longest come with it, and the overrun: how much longer the pacers
+-- took than they should, which is a few milliseconds unless the load was more than the side could take. The result is
+-- the number of messages.
 
 local pierrot = require "pierrot"
 local support = require "support"
@@ -34,7 +34,7 @@ local Pacer = {
 
   on = {
     pace = function(_, main, targets, rate, seconds, random)
-      local started, sent, total = pierrot.now(), 0, rate * seconds
+      local started, sent, total = pierrot.now(), 0, math.floor(rate * seconds)
       while sent < total do
         pierrot.sleep(TICK_SECONDS)
         local due = math.min(total, math.floor((pierrot.now() - started) * rate))
@@ -50,7 +50,7 @@ local Pacer = {
 }
 
 local function run(parameters)
-  local count, pacers = parameters.actors, parameters.pacers
+  local count, pacers, seconds = parameters.actors, parameters.pacers, parameters.milliseconds / 1000
   local targets, sources = {}, {}
   for i = 1, count do targets[i] = pierrot.spawn(Target) end
   for i = 1, pacers do sources[i] = pierrot.spawn(Pacer) end
@@ -60,11 +60,11 @@ local function run(parameters)
 
   local started = pierrot.now()
   for i, source in ipairs(sources) do
-    source:tell("pace", pierrot.self(), targets, parameters.rate / pacers, parameters.seconds, i)
+    source:tell("pace", pierrot.self(), targets, parameters.rate / pacers, seconds, i)
   end
   local sent = 0
   for _ = 1, pacers do sent = sent + support.done "latency" end
-  local overrun = pierrot.now() - started - parameters.seconds
+  local overrun = pierrot.now() - started - seconds
   pierrot.sleep(0.1)
 
   local all, sum = {}, 0

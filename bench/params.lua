@@ -1,7 +1,7 @@
 --- What each benchmark does, in which order, and how much of it: the one table for every side.
 -- The parameters are passed to Pierrot and to its peers alike, as "name=number" on their command lines.
 -- A benchmark's `program` (by default its name) is bench/PROGRAM.lua here, bench/erlang/PROGRAM.erl in Erlang,
--- bench/caf/PROGRAM.cpp in C++.
+-- bench/caf/PROGRAM.cpp in C++. `peers` names the sides to compare with, by default erlang and caf.
 --
 -- Sizes are Savina's or a small multiple, such that the faster side still runs for about a tenth of a second and
 -- the slowest for about one.
@@ -101,6 +101,62 @@ return {
     name = "latency",
     about = "one way of a message, under a paced load",
     op = "message",
-    parameters = { actors = 100000, pacers = 2, rate = 200000, seconds = 1 },
+    parameters = { actors = 100000, pacers = 2, rate = 200000, milliseconds = 1000 },
+  },
+
+  -- Of Pierrot alone.
+  {
+    name = "cross", program = "pairs", peers = {  },
+    about = "every message crosses between two busy workers",
+    op = "message",
+    parameters = { pairs = 16, round_trips = 40000, across = 1 },
+  },
+  {
+    name = "pairs", peers = { "one worker" },
+    about = "independent pairs, on all workers and on one",
+    op = "message",
+    parameters = { pairs = 16, round_trips = 60000, across = 0 },
+  },
+  {
+    name = "nbody_alone", program = "nbody", peers = { "one worker" },
+    about = "solar systems, on all workers and on one",
+    op = "step",
+    parameters = { actors = 16, messages = 60, steps = 1000 },
+  },
+  {
+    name = "wake", peers = { "futex" },
+    about = "a message to a sleeping worker, and a bare futex",
+    op = "message",
+    parameters = { wakes = 500 },
+  },
+  {
+    name = "cold", peers = {  },
+    about = "the wait of an actor beside a greedy one",
+    op = "probe",
+    parameters = { backlog = 1000, probes = 500 },
+  },
+  {
+    name = "live_10", program = "live", peers = {  },
+    about = "10 living actors are told in turn",
+    op = "message",
+    parameters = { actors = 10, messages = 2000000 },
+  },
+  {
+    name = "live_1000", program = "live", peers = {  },
+    about = "1,000 living actors are told in turn",
+    op = "message",
+    parameters = { actors = 1000, messages = 2000000 },
+  },
+  {
+    name = "live_100000", program = "live", peers = {  },
+    about = "100,000 living actors are told in turn",
+    op = "message",
+    parameters = { actors = 100000, messages = 2000000 },
+  },
+  {
+    name = "live_1000000", program = "live", peers = {  },
+    about = "1,000,000 living actors are told in turn",
+    op = "message",
+    parameters = { actors = 1000000, messages = 2000000 },
   },
 }

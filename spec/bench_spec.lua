@@ -43,7 +43,16 @@ local tiny = {
   bank = { accounts = 20, transfers = 200 },
   tree = { leaves = 1000, children = 10 },
   nbody = { actors = 3, messages = 2, steps = 20 },
-  latency = { actors = 100, pacers = 2, rate = 5000, seconds = 1 },
+  cross = { pairs = 3, round_trips = 100, across = 1 },
+  pairs = { pairs = 3, round_trips = 100, across = 0 },
+  nbody_alone = { actors = 3, messages = 2, steps = 20 },
+  wake = { wakes = 20 },
+  cold = { backlog = 50, probes = 20 },
+  live_10 = { actors = 10, messages = 1000 },
+  live_1000 = { actors = 20, messages = 1000 },
+  live_100000 = { actors = 30, messages = 1000 },
+  live_1000000 = { actors = 40, messages = 1000 },
+  latency = { actors = 100, pacers = 2, rate = 5000, milliseconds = 40 },
 }
 
 --- What params.lua says, but with the tiny parameters, as Lua source.
@@ -55,8 +64,10 @@ local function tiny_params()
     for key in pairs(benchmark.parameters) do
       pairs_of[#pairs_of + 1] = ("%s = %d"):format(key, assert(small[key], benchmark.name .. "." .. key))
     end
-    entries[#entries + 1] = ("  { name = %q, program = %q, op = %q, parameters = { %s } },"):format(
-      benchmark.name, benchmark.program or benchmark.name, benchmark.op, table.concat(pairs_of, ", "))
+    local peers = benchmark.peers and ("peers = { %s },"):format(
+      #benchmark.peers > 0 and ("%q"):format(benchmark.peers[1]) or "") or ""
+    entries[#entries + 1] = ("  { name = %q, program = %q, op = %q, %s parameters = { %s } },"):format(benchmark.name,
+      benchmark.program or benchmark.name, benchmark.op, peers, table.concat(pairs_of, ", "))
   end
   return "return {\n" .. table.concat(entries, "\n") .. "\n}\n"
 end
@@ -128,25 +139,27 @@ describe("pierrot.bench", function()
     local picture = dir .. "/out.svg"
     local status, out = main { dir = dir, runs = 1, pierrot = pierrot_bin, peers = true, plot = picture }
     assert.equal(0, status)
-    local peers = 0
-    for _, name in ipairs { "erlang", "caf" } do
-      if not out:find("\n" .. name .. " +left out: ") then
-        assert.truthy(out:find("\n" .. name .. " +%u"), out)
-        peers = peers + 1
-      end
+    local ready = {}
+    for _, name in ipairs { "erlang", "caf", "one worker", "futex" } do
+      ready[name] = not out:find("\n" .. name .. " +left out: ")
+      if ready[name] then assert.truthy(out:find("\n" .. name .. " +[%u%l]"), out) end
     end
-    for name in pairs(tiny) do
-      local row = assert(out:match("\n" .. name .. "( +%d[^\n]*)"), name)
+    for _, benchmark in ipairs(dofile(dir .. "/params.lua")) do
+      local row = assert(out:match("\n" .. benchmark.name .. "( +%d[^\n]*)"), benchmark.name)
+      local wanted = 0
+      for _, peer in ipairs(benchmark.peers or { "erlang", "caf" }) do wanted = wanted + (ready[peer] and 1 or 0) end
       local _, ratios = row:gsub(" [%d.]+x", "")
-      assert.equal(peers, ratios, row)
+      assert.equal(wanted, ratios, benchmark.name .. row)
     end
     local file = assert(io.open(picture))
     local svg = file:read("*a")
     file:close()
     for name in pairs(tiny) do assert.truthy(svg:find(">" .. name .. "<", 1, true), name) end
     local _, bars = svg:gsub("<rect x=\"130\" y=\"[%d.]+\" width=\"[%d.]+\" height=\"11\"", "")
-    local _, rows = out:gsub("%d+%.%d%-%d+%.%d", "") -- a benchmark has one, or one for each of its figures
-    assert.equal(rows * (peers + 1), bars)
+    -- A row has one bar for itself, and one for each ratio.
+    local _, rows = out:gsub("%d+%.%d%-%d+%.%d", "")
+    local _, ratios = out:gsub(" [%d.]+x", "")
+    assert.equal(rows + ratios, bars)
   end)
 
   it("fails when a side did something else", function()

@@ -33,9 +33,9 @@ struct pacer_state {
 };
 
 behavior pacer(stateful_actor<pacer_state>* self, actor main, std::vector<actor> targets, double rate,
-               std::int64_t seconds, std::uint32_t random) {
+               std::int64_t milliseconds, std::uint32_t random) {
   self->state.random = random;
-  auto total = static_cast<std::int64_t>(rate * static_cast<double>(seconds));
+  auto total = static_cast<std::int64_t>(rate * static_cast<double>(milliseconds) / 1000);
   return {
     [=](bench::run_atom) {
       self->state.started = bench::now();
@@ -64,7 +64,7 @@ bench::figure run(actor_system& system, const bench::parameters& parameters) {
   for (std::int64_t i = 0; i < parameters.at("actors"); ++i)
     targets.push_back(system.spawn(target));
   for (std::int64_t i = 1; i <= pacers; ++i)
-    sources.push_back(system.spawn(pacer, actor_cast<actor>(self), targets, rate, parameters.at("seconds"),
+    sources.push_back(system.spawn(pacer, actor_cast<actor>(self), targets, rate, parameters.at("milliseconds"),
                                    static_cast<std::uint32_t>(i)));
   auto started = bench::now();
   for (auto& one : sources)
@@ -72,7 +72,7 @@ bench::figure run(actor_system& system, const bench::parameters& parameters) {
   std::int64_t sent = 0;
   for (std::int64_t i = 0; i < pacers; ++i)
     sent += bench::wait(self).result;
-  auto overrun = bench::now() - started - parameters.at("seconds") * 1000000000;
+  auto overrun = bench::now() - started - parameters.at("milliseconds") * 1000000;
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
 
   std::vector<std::int64_t> all;

@@ -4,14 +4,14 @@
 
 -define(TICK_MS, 1).
 
-run(#{actors := Count, pacers := Pacers, rate := Rate, seconds := Seconds}) ->
+run(#{actors := Count, pacers := Pacers, rate := Rate, milliseconds := Milliseconds}) ->
     Main = self(),
     Targets = [spawn_link(fun() -> target([]) end) || _ <- lists:seq(1, Count)],
     Tuple = list_to_tuple(Targets),
     Started = erlang:monotonic_time(nanosecond),
-    [spawn_link(fun() -> pace(Main, Tuple, Rate / Pacers, Seconds, I) end) || I <- lists:seq(1, Pacers)],
+    [spawn_link(fun() -> pace(Main, Tuple, Rate / Pacers, Milliseconds, I) end) || I <- lists:seq(1, Pacers)],
     Sent = lists:sum([receive {done, N} -> N end || _ <- lists:seq(1, Pacers)]),
-    Overrun = erlang:monotonic_time(nanosecond) - Started - Seconds * 1000000000,
+    Overrun = erlang:monotonic_time(nanosecond) - Started - Milliseconds * 1000000,
     timer:sleep(100),
 
     All = lists:append([report(Target) || Target <- Targets]),
@@ -39,8 +39,8 @@ target(Latencies) ->
             ok
     end.
 
-pace(Main, Targets, Rate, Seconds, Random) ->
-    pace(Main, Targets, Rate, round(Rate * Seconds), erlang:monotonic_time(nanosecond), 0, Random).
+pace(Main, Targets, Rate, Milliseconds, Random) ->
+    pace(Main, Targets, Rate, floor(Rate * Milliseconds / 1000), erlang:monotonic_time(nanosecond), 0, Random).
 
 pace(Main, _Targets, _Rate, Total, _Started, Total, _Random) ->
     Main ! {done, Total};

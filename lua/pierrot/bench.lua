@@ -49,6 +49,17 @@ local function program_of(benchmark)
   return benchmark.program or benchmark.name
 end
 
+local DEFAULT_PEERS = { "erlang", "caf" }
+
+--- Whether a benchmark runs on a side: on the first one, Pierrot itself, always.
+local function runs_on(benchmark, side)
+  if side == sides[1] then return true end
+  for _, name in ipairs(benchmark.peers or DEFAULT_PEERS) do
+    if name == side.name then return true end
+  end
+  return false
+end
+
 --- What a process printed. `{ns =, ops =, result =, more = {{name, ns}...}}`, or nil.
 local function parse(out, program)
   local name, ns, ops, result, rest = out:match("(%S+) (%S+) (%d+) (%S+)([^\n]*)\n$")
@@ -91,8 +102,8 @@ local function measure(ready, context, benchmark, runs)
     table.insert(row.values[side.name], ns)
   end
   for _ = 1, runs do
-    for i, side in ipairs(ready) do
-      if i == 1 or benchmark.peers ~= false then
+    for _, side in ipairs(ready) do
+      if runs_on(benchmark, side) then
         local figure, why = run_once(side, context, benchmark)
         if not figure then return nil, why end
         first = first or figure
@@ -128,9 +139,9 @@ local function line_of(ready, row)
     ("%.1f-%.1f"):format(own.min, own.max))
   for i = 2, #ready do
     local peer = row.sides[ready[i].name]
-    if peer then line = line .. (" %12.1f %6.2fx"):format(peer.median, peer.median / own.median) end
+    line = line .. (peer and (" %12.1f %6.2fx"):format(peer.median, peer.median / own.median) or (" "):rep(21))
   end
-  return line
+  return (line:gsub(" +$", ""))
 end
 
 --- A row's figures as they are written to the JSON file.
@@ -176,7 +187,7 @@ end
 local function prepare_sides(context, peers)
   local ready, descriptions = {}, {}
   for i, side in ipairs(sides) do
-    if i == 1 or peers then
+    if i == 1 or peers and #context.programs[side.name] > 0 then
       local description, why = side.prepare(context)
       if description then
         ready[#ready + 1] = side
@@ -224,15 +235,19 @@ local function run_all(context, chosen, options, json_file, plot_file)
   return true
 end
 
---- The programs of these benchmarks that peers have, each once.
+--- The programs of these benchmarks, each once, by the name of the side that runs them.
 local function programs_of(chosen)
-  local programs, seen = {}, {}
-  for _, benchmark in ipairs(chosen) do
-    local program = program_of(benchmark)
-    if not seen[program] and benchmark.peers ~= false then
-      seen[program] = true
-      programs[#programs + 1] = program
+  local programs = {}
+  for _, side in ipairs(sides) do
+    local seen, list = {}, {}
+    for _, benchmark in ipairs(chosen) do
+      local program = program_of(benchmark)
+      if not seen[program] and runs_on(benchmark, side) then
+        seen[program] = true
+        list[#list + 1] = program
+      end
     end
+    programs[side.name] = list
   end
   return programs
 end

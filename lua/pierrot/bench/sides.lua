@@ -12,19 +12,25 @@ local sh, quote = shell.sh, shell.quote
 ---@field pierrot string    the executable
 ---@field workers integer
 ---@field throughput? integer
----@field programs string[] that will run
+---@field programs table<string, string[]> that will run, by side
 
 ---@class pierrot.bench.Side
 ---@field name string
 ---@field prepare fun(context: pierrot.bench.Context): string?, string?   what it is; or nil and why it is left out
 ---@field command fun(context: pierrot.bench.Context, program: string, parameters: string): string
 
-local CXX = os.getenv "CXX" or "g++"
+local CC, CXX = os.getenv "CC" or "cc", os.getenv "CXX" or "g++"
 
 local function write_file(path, text)
   local file = assert(io.open(path, "w"))
   file:write(text)
   file:close()
+end
+
+local function pierrot_command(context, workers, program, parameters)
+  local throughput = context.throughput and "--throughput " .. context.throughput or ""
+  return ("%s run --workers %d %s %s %s 1 %s"):format(quote(context.pierrot), workers, throughput,
+    quote(context.dir .. "/run.lua"), program, parameters)
 end
 
 ---@type pierrot.bench.Side[]
@@ -36,9 +42,7 @@ return {
         context.throughput and ", throughput " .. context.throughput or "")
     end,
     command = function(context, program, parameters)
-      local throughput = context.throughput and "--throughput " .. context.throughput or ""
-      return ("%s run --workers %d %s %s %s 1 %s"):format(quote(context.pierrot),
-        context.workers, throughput, quote(context.dir .. "/run.lua"), program, parameters)
+      return pierrot_command(context, context.workers, program, parameters)
     end,
   },
   {
@@ -68,7 +72,7 @@ return {
       local number = tonumber((version or ""):match("(%d+)%s*$"))
       if not number then return nil, "not installed (Debian: libcaf-dev)" end
       local unit = {}
-      for i, program in ipairs(context.programs) do unit[i] = ('#include "%s.cpp"\n'):format(program) end
+      for i, program in ipairs(context.programs.caf) do unit[i] = ('#include "%s.cpp"\n'):format(program) end
       write_file(context.scratch .. "/caf.cpp", table.concat(unit) .. '#include "main.cpp"\n')
       local _, why = sh(("%s -std=c++17 -O3 -I %s -o %s %s -lcaf_core -pthread"):format(quote(CXX),
         quote(context.dir .. "/caf"), quote(context.scratch .. "/caf-bench"), quote(context.scratch .. "/caf.cpp")))
@@ -78,6 +82,26 @@ return {
     end,
     command = function(context, program, parameters)
       return ("%s %d %s 1 %s"):format(quote(context.scratch .. "/caf-bench"), context.workers, program, parameters)
+    end,
+  },
+  {
+    name = "one worker",
+    prepare = function() return "Pierrot, 1 worker" end,
+    command = function(context, program, parameters)
+      return pierrot_command(context, 1, program, parameters)
+    end,
+  },
+  {
+    name = "futex",
+    prepare = function(context)
+      if not shell.is_installed(CC) then return nil, ("no C compiler (%s)"):format(CC) end
+      local _, why = sh(("%s -O2 -pthread -o %s %s"):format(quote(CC), quote(context.scratch .. "/futex"),
+        quote(context.dir .. "/futex.c")))
+      if why then return nil, why end
+      return "two threads in C"
+    end,
+    command = function(context, program, parameters)
+      return ("%s %s 1 %s"):format(quote(context.scratch .. "/futex"), program, parameters)
     end,
   },
 }
