@@ -43,7 +43,8 @@ behavior pacer(stateful_actor<pacer_state>* self, actor main, std::vector<actor>
     },
     [=](tick_atom) {
       auto& s = self->state;
-      auto due = std::min(total, static_cast<std::int64_t>(static_cast<double>(bench::now() - s.started) * 1e-9 * rate));
+      auto passed = static_cast<double>(bench::now() - s.started) * 1e-9;
+      auto due = std::min(total, static_cast<std::int64_t>(passed * rate));
       for (; s.sent < due; ++s.sent) {
         s.random = s.random * 1664525u + 1013904223u;
         self->send(targets[(std::uint64_t{s.random} * targets.size()) >> 32], bench::now());
