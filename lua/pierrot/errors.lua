@@ -51,11 +51,27 @@ local function text_of(err)
   return ("error(%s)"):format(tostring(err))
 end
 
+-- Frames of the runtime's own tell a script's author nothing. What fails again fails with the same text, so the
+-- last ones are kept: half of a restart's cost was this.
+local MOST_KEPT = 128
+local kept, kept_count = {}, 0
+
+local function clean(traceback)
+  local text = kept[traceback]
+  if not text then
+    text = traceback:gsub("\n[^\n]*%[C%]: at 0x%x+$", ""):gsub("\n\tpierrot/%w+%.lua:[^\n]*", "")
+    if kept_count == MOST_KEPT then
+      kept, kept_count = {}, 0
+    end
+    kept[traceback], kept_count = text, kept_count + 1
+  end
+  return text
+end
+
 -- For C, and deferred:fail: an error value as the four values that travel.
 function errors.failure(err, traceback)
   if traceback then
-    -- Frames of the runtime's own tell a script's author nothing.
-    traceback = traceback:gsub("\n[^\n]*%[C%]: at 0x%x+$", ""):gsub("\n\tpierrot/%w+%.lua:[^\n]*", "")
+    traceback = clean(traceback)
   end
   return "failed", text_of(err), traceback, err
 end
