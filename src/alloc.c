@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* 0: off. Relaxed: a test arms it before the calls it is about, on the same thread or before they start. */
 static atomic_long countdown;
@@ -54,6 +55,16 @@ void *pr_zalloc_line(size_t size)
 void *pr_alloc_aligned(size_t alignment, size_t size)
 {
     return must_fail() ? NULL : aligned_alloc(alignment, size);
+}
+
+void *pr_alloc_block(void)
+{
+    void *block = pr_alloc_aligned(PR_BLOCK, PR_BLOCK);
+#ifdef MADV_HUGEPAGE
+    if (block)
+        madvise(block, PR_BLOCK, MADV_HUGEPAGE);   /* refused: ordinary pages */
+#endif
+    return block;
 }
 
 void *pr_realloc(void *old, size_t size)

@@ -79,14 +79,14 @@ void pr_boxes_destroy(pr_boxes *b)
 static pr_box *make(void)
 {
     pr_box *box = pr_zalloc(sizeof *box);
-    pr_msg *notice = pr_msg_new(NULL, 0);
+    pr_msg *notice = pr_msg_new(NULL, sizeof box);
     if (!box || !notice || pthread_mutex_init(&box->lock, NULL) != 0) {
         pr_free(box);
         pr_free(notice);
         return NULL;
     }
     notice->kind = PR_MSG_BOX;
-    notice->timer = (struct pr_user_timer *)(void *)box;   /* what it is about */
+    memcpy(notice->data, &box, sizeof box);   /* what it is about */
     box->notice = notice;
     return box;
 }
@@ -690,7 +690,8 @@ uint32_t pr_box_capacity(pr_runtime *rt, pr_actor *a)
 
 void pr_box_noticed(pr_worker *w, pr_msg *notice)
 {
-    pr_box *box = (pr_box *)(void *)notice->timer;
+    pr_box *box;
+    memcpy(&box, notice->data, sizeof box);
     pthread_mutex_lock(&box->lock);
     box->noticed = false;
     uint64_t id = box->id;

@@ -44,13 +44,20 @@ static void append_order(pr_worker *w, pr_actor *a, pr_msg *m)
 static inline void has_message(pr_worker *w, pr_actor *a)
 {
     if (!(a->flags & (PR_FLAG_SUSPENDED | PR_FLAG_ENDING))) {
-        pr_make_ready_pinned(w, a, false);
+        pr_line_up(w, a);
     } else if (a->flags & PR_FLAG_RECEIVING && !(a->flags & PR_FLAG_ENDING)) {
         pr_actor_satisfy(w, a);
     }
 }
 
 void pr_actor_has_message(pr_worker *w, pr_actor *a) { has_message(w, a); }
+
+static inline void append_user(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    pr_queue_push(&a->user, m);
+    PR_BUMP(a->depth, 1);
+    has_message(w, a);
+}
 
 /* On the owner, which has checked the id. */
 static void append(pr_worker *w, pr_actor *a, pr_msg *m)
@@ -63,9 +70,7 @@ static void append(pr_worker *w, pr_actor *a, pr_msg *m)
         append_order(w, a, m);
         return;
     }
-    pr_queue_push(&a->user, m);
-    PR_BUMP(a->depth, 1);
-    has_message(w, a);
+    append_user(w, a, m);
 }
 
 void pr_deliver(pr_worker *w, pr_msg *m)
@@ -160,7 +165,7 @@ pr_status pr_send(pr_runtime *rt, pr_worker *w, pr_msg *m)
         pr_actor *near = pr_actor_slot(&rt->actors, pr_id_slot(m->target));
         if (near && PR_GET(near->home) == w->index + 1 && PR_GET(near->id) == m->target && !PR_GET(near->gate)) {
             PR_BUMP(w->counters.sent, 1);
-            append(w, near, m);
+            append_user(w, near, m);
             return PR_OK;
         }
     }
@@ -244,7 +249,7 @@ void pr_dead_letter(pr_runtime *rt, pr_worker *w, pr_msg *m, enum pr_dead_reason
         pr_control_undelivered(rt, w, m);
         return;
     }
-    if (m->timer && !pr_user_timer_deliver(rt, w, m)) {
+    if (m->timed && !pr_user_timer_deliver(rt, w, m)) {
         PR_COUNT(rt, w, cancelled, 1);
         pr_msg_free(pool, m);
         return;

@@ -198,7 +198,7 @@ static pr_msg *make(pr_worker *w, enum pr_topic topic, const pr_details *d, uint
     if (lost > 0)
         pr_details_number(&all, "lost", (double)lost);
     size_t topic_len = strlen(topic_names[topic]), blob = 1 + 1 + all.size;   /* fewer than 0xe0 pairs fit */
-    pr_msg *m = pr_msg_new(w ? &w->pool : NULL,
+    pr_msg *m = pr_msg_new_timed(w ? &w->pool : NULL,
                            pr_wire_size_bytes(5) + pr_wire_size_bytes(topic_len) + pr_wire_size_bytes(blob));
     if (!m)
         return NULL;
@@ -233,11 +233,11 @@ static void send(pr_runtime *rt, pr_worker *w, subscription *s, const pr_details
         return;
     }
     m->target = s->id;
-    m->timer = &s->timer;
+    pr_msg_set_timer(m, &s->timer);
     if (pr_send(rt, w, m) == PR_OK)
         return;
     PR_COUNT(rt, w, rejected, (uint64_t)-1);   /* nobody's tell */
-    m->timer = NULL;
+    m->timed = 0;
     pr_msg_free(w ? &w->pool : NULL, m);
     lose(rt, w, s, lost + 1);
 }

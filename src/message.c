@@ -8,12 +8,13 @@
 /* Whole envelopes, header included: one, two and four cache lines. */
 static const uint16_t class_bytes[PR_MSG_CLASSES] = {64, 128, 256};
 
-enum { CHAIN = 256, CHUNK = 64 * 1024 };
+enum { CHAIN = 256, CHUNK = 64 * 1024, FIRST_CHUNKS = PR_BLOCK / CHUNK };
 
-/* Aligned to its size, so that an envelope finds it; envelopes follow the header. */
+/* Aligned to its size, so that an envelope finds it; envelopes follow the header. The first ones are allocated one by
+ * one; then blocks of huge pages, from which chunks are cut. */
 struct pr_chunk {
     pr_depot *depot;
-    pr_chunk *next;
+    pr_chunk *next;          /* of what is to be freed: a chunk by itself, the first one of a block */
 };
 
 /* Under AddressSanitizer each envelope is a block of its own, which it can watch. */
@@ -50,12 +51,21 @@ static void depot_put(pr_depot *d, int c, pr_msg *chain)
 /* With the lock held: a new chunk as one chain. */
 static pr_msg *carve(pr_depot *d, int c)
 {
-    pr_chunk *chunk = pr_alloc_aligned(CHUNK, CHUNK);
-    if (!chunk)
-        return NULL;
+    pr_chunk *chunk;
+    if (d->block_left > 0) {
+        chunk = (pr_chunk *)(void *)((char *)d->chunks + PR_BLOCK - d->block_left);
+        d->block_left -= CHUNK;
+    } else {
+        bool single = d->singles < FIRST_CHUNKS;
+        chunk = single ? pr_alloc_aligned(CHUNK, CHUNK) : pr_alloc_block();
+        if (!chunk)
+            return NULL;
+        d->singles += single;
+        d->block_left = single ? 0 : PR_BLOCK - CHUNK;
+        chunk->next = d->chunks;
+        d->chunks = chunk;
+    }
     chunk->depot = d;
-    chunk->next = d->chunks;
-    d->chunks = chunk;
     size_t bytes = class_bytes[c];
     char *at = (char *)chunk + CHUNK;
     pr_msg *chain = NULL;
@@ -116,14 +126,14 @@ pr_msg *pr_msg_new(pr_msg_pool *pool, size_t size)
 {
     if (size > PR_MSG_MAX)
         return NULL;
-    size_t total = sizeof(pr_msg) + size;
+    size_t total = PR_MSG_HEADER + size < sizeof(pr_msg) ? sizeof(pr_msg) : PR_MSG_HEADER + size;   /* padding */
     int c = CARVE && pool ? class_for(total) : PR_MSG_CLASSES;
     pr_msg *m;
     if (c == PR_MSG_CLASSES) {
         m = pr_alloc(total);
     } else if ((m = pool->free[c])) {
         pool->free[c] = m->next;
-        pool->count[c] -= pool->count[c] > 0;
+            pool->count[c] -= pool->count[c] > 0;
     } else {
         m = refill(pool, c);
     }
@@ -158,17 +168,28 @@ void pr_msg_give_back(pr_msg_pool *pool, pr_msg *m)
     depot_put(pool->depot, c, chain);
 }
 
-pr_msg *pr_msg_copy(pr_msg_pool *pool, const pr_msg *m)
+pr_msg *pr_msg_new_timed(pr_msg_pool *pool, size_t size)
 {
-    pr_msg *copy = pr_msg_new(pool, m->size);
+    pr_msg *m = pr_msg_new(pool, size + sizeof(struct pr_user_timer *));
+    if (m)
+        m->size = (uint32_t)size;
+    return m;
+}
+
+static pr_msg *copy(pr_msg_pool *pool, const pr_msg *m, bool room)
+{
+    pr_msg *copy = room ? pr_msg_new_timed(pool, m->size) : pr_msg_new(pool, m->size);
     if (!copy)
         return NULL;
     uint8_t class = copy->class;
-    memcpy(copy, m, sizeof *m + m->size);
+    memcpy(copy, m, PR_MSG_HEADER + m->size + (m->timed ? sizeof(struct pr_user_timer *) : 0));
     copy->class = class;
     copy->next = NULL;
     return copy;
 }
+
+pr_msg *pr_msg_copy(pr_msg_pool *pool, const pr_msg *m) { return copy(pool, m, m->timed); }
+pr_msg *pr_msg_copy_timed(pr_msg_pool *pool, const pr_msg *m) { return copy(pool, m, true); }
 
 const char *pr_msg_first_string(const pr_msg *m, uint32_t *len)
 {

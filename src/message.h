@@ -43,7 +43,7 @@ enum pr_msg_kind {
     PR_MSG_STOP,        /* payload: the reason */
     PR_MSG_KILL,
     PR_MSG_WAKE,        /* nothing but a reason to be scheduled (a pinned birth) */
-    PR_MSG_TIMER_ARM,   /* for a worker, not an actor: arm / disarm the timer in `timer` */
+    PR_MSG_TIMER_ARM,   /* for a worker, not an actor: arm / disarm its timer */
     PR_MSG_TIMER_DISARM,
     PR_MSG_BOX,         /* a box's notice to its owner's worker: see box.h; it is the box's own */
     PR_MSG_MONITOR,     /* the sender watches the target, by the number in `ask` */
@@ -64,14 +64,14 @@ typedef struct pr_msg {
     struct pr_msg *next;          /* link of whichever queue holds it */
     uint64_t target;              /* the id it is meant for; a reused record tells by it what is not its own */
     uint64_t sender;              /* 0: none */
-    struct pr_user_timer *timer;  /* NULL, or the timer that sent it (a reference is held) */
     uint32_t ask;                 /* 0, or the number of the sender's ask that waits for a reply */
     uint32_t size;                /* payload bytes */
-    uint32_t count;               /* payload values */
+    uint16_t count;               /* payload values */
     uint8_t kind;                 /* enum pr_msg_kind */
     uint8_t class;                /* size class; PR_MSG_CLASSES: allocated by itself */
     uint8_t ordered;              /* STOP, KILL: from the parent or the shutdown; USER: enum pr_msg_mark */
     uint8_t taken;                /* USER: by `receive`, inside the handler of another one */
+    uint8_t timed;                /* a timer has sent it: see pr_msg_timer */
     uint8_t data[];
 } pr_msg;
 
@@ -85,6 +85,8 @@ typedef struct pr_depot {
     pr_msg *chains[PR_MSG_CLASSES];   /* each chain linked by next; chains linked by the first one's `sender` */
     pr_msg *loose[PR_MSG_CLASSES];    /* freed by threads that are no workers */
     pr_chunk *chunks;
+    uint32_t singles;                 /* chunks that were allocated one by one */
+    size_t block_left;                /* bytes of the newest block that are no chunk yet */
 } pr_depot;
 
 typedef struct pr_msg_pool {          /* one per worker, owner only */
@@ -100,7 +102,7 @@ void pr_depot_destroy(pr_depot *d);
  * worker's, or NULL on any other thread. NULL when memory runs out or size exceeds PR_MSG_MAX. */
 pr_msg *pr_msg_new(pr_msg_pool *pool, size_t size);
 /* The same for a worker and up to PR_MSG_SMALLEST bytes, which nearly always has one at hand. */
-enum { PR_MSG_SMALLEST = 64 - sizeof(pr_msg) };
+enum { PR_MSG_HEADER = offsetof(pr_msg, data), PR_MSG_SMALLEST = 64 - PR_MSG_HEADER };
 static inline pr_msg *pr_msg_new_small(pr_msg_pool *pool, size_t size)
 {
     pr_msg *m = pool->free[0];
@@ -110,6 +112,21 @@ static inline pr_msg *pr_msg_new_small(pr_msg_pool *pool, size_t size)
     pool->count[0] -= pool->count[0] > 0;
     *m = (pr_msg){.size = (uint32_t)size};
     return m;
+}
+/* The timer that has sent it (a reference is held), or NULL. Few messages have one: it stands behind the payload, for
+ * which pr_msg_new_timed leaves room. */
+pr_msg *pr_msg_new_timed(pr_msg_pool *pool, size_t size);
+static inline struct pr_user_timer *pr_msg_timer(const pr_msg *m)
+{
+    struct pr_user_timer *t = NULL;
+    if (m->timed)
+        memcpy(&t, m->data + m->size, sizeof t);
+    return t;
+}
+static inline void pr_msg_set_timer(pr_msg *m, struct pr_user_timer *t)
+{
+    memcpy(m->data + m->size, &t, sizeof t);
+    m->timed = 1;
 }
 /* Frees the envelope alone; a timer it refers to must have been released before. */
 void pr_msg_give_back(pr_msg_pool *pool, pr_msg *m);
@@ -124,7 +141,10 @@ static inline void pr_msg_free(pr_msg_pool *pool, pr_msg *m)
     }
     pr_msg_give_back(pool, m);
 }
+/* With its timer, if it has one (whose references are the caller's to count). */
 pr_msg *pr_msg_copy(pr_msg_pool *pool, const pr_msg *m);
+/* The same with room for a timer. */
+pr_msg *pr_msg_copy_timed(pr_msg_pool *pool, const pr_msg *m);
 
 /* Writing values into a payload of known size (the caller has computed it with the same helpers). */
 static inline size_t pr_wire_size_bytes(size_t len) { return 1 + 4 + len; }

@@ -42,7 +42,7 @@ static void fire(pr_worker *w, pr_alarm *alarm)
     if (m) {
         if (t->once)
             t->message = NULL;
-        m->timer = t;
+        pr_msg_set_timer(m, t);
         atomic_fetch_add_explicit(&t->references, 1, memory_order_relaxed);
         status = pr_send(w->rt, w, m);
         if (status != PR_OK) {
@@ -82,44 +82,52 @@ static void arm(pr_worker *w, pr_user_timer *t, pr_user_timer **list)
 pr_user_timer *pr_user_timer_new(pr_runtime *rt, pr_worker *w, pr_msg *message, uint64_t delay_ms, uint64_t period_ms)
 {
     pr_user_timer *t = pr_zalloc(sizeof *t);
-    if (!t)
+    pr_msg *timed = t ? pr_msg_copy_timed(pool_of(w), message) : NULL;
+    if (!timed) {
+        pr_free(t);
         return NULL;
+    }
+    pr_msg_set_timer(timed, t);   /* not counted: it is when a copy is sent */
     t->alarm.fire = fire;
     t->once = period_ms == 0;
     t->period_ms = period_ms;
     t->due_ms = pr_now_ns() / 1000000 + 1 + delay_ms;   /* never early: the running millisecond does not count */
-    t->message = message;
+    t->message = timed;
     atomic_store_explicit(&t->references, 2, memory_order_relaxed);   /* the wheel's and the handle's */
     if (w) {
         /* A floating actor may end on another worker, which must not touch this wheel: its timers are the worker's. */
         bool floats = !w->running || w->running->flags & PR_FLAG_FLOATS;
         pr_extra *extra = floats ? NULL : pr_actor_extra(w->running);
         if (!floats && !extra) {
+            pr_msg_free(pool_of(w), timed);
             pr_free(t);
             return NULL;
         }
+        pr_msg_free(pool_of(w), message);
         t->worker = w->index;
         arm(w, t, floats ? &w->timers : &extra->timers);
         return t;
     }
     t->worker = 0;
-    pr_msg *order = pr_msg_new(NULL, 0);
+    pr_msg *order = pr_msg_new_timed(NULL, 0);
     if (order) {
         order->kind = PR_MSG_TIMER_ARM;
-        order->timer = t;
+        pr_msg_set_timer(order, t);
         if (pr_stack_push(&rt->workers[0].control, order)) {
             pr_worker_wake(&rt->workers[0]);
+            pr_msg_free(NULL, message);
             return t;
         }
         pr_msg_free(NULL, order);
     }
+    pr_msg_free(NULL, timed);
     pr_free(t);
     return NULL;
 }
 
 void pr_user_timer_order(pr_worker *w, pr_msg *m)
 {
-    pr_user_timer *t = m->timer;
+    pr_user_timer *t = pr_msg_timer(m);
     bool arms = m->kind == PR_MSG_TIMER_ARM;
     pr_msg_free(&w->pool, m);
     if (!arms) {
@@ -143,10 +151,10 @@ bool pr_user_timer_cancel(pr_runtime *rt, pr_worker *w, pr_user_timer *t)
         leave(w, t);
         return true;
     }
-    pr_msg *order = pr_msg_new(pool_of(w), 0);
+    pr_msg *order = pr_msg_new_timed(pool_of(w), 0);
     if (order) {   /* no memory: it stays in the wheel and its messages are dropped on arrival */
         order->kind = PR_MSG_TIMER_DISARM;
-        order->timer = t;
+        pr_msg_set_timer(order, t);
         atomic_fetch_add_explicit(&t->references, 1, memory_order_relaxed);
         if (pr_stack_push(&rt->workers[t->worker].control, order)) {
             pr_worker_wake(&rt->workers[t->worker]);
@@ -160,12 +168,12 @@ bool pr_user_timer_cancel(pr_runtime *rt, pr_worker *w, pr_user_timer *t)
 
 bool pr_user_timer_deliver(pr_runtime *rt, pr_worker *w, pr_msg *m)
 {
-    pr_user_timer *t = m->timer;
+    pr_user_timer *t = pr_msg_timer(m);
     uint32_t pending = PR_TIMER_PENDING;
     bool live = t->once ? atomic_compare_exchange_strong_explicit(&t->state, &pending, PR_TIMER_DONE,
                                                                   memory_order_acq_rel, memory_order_acquire)
                         : atomic_load_explicit(&t->state, memory_order_acquire) == PR_TIMER_PENDING;
-    m->timer = NULL;
+    m->timed = 0;
     pr_user_timer_drop(rt, w, t);
     return live;
 }

@@ -769,7 +769,7 @@ static bool turned_to_user(pr_worker *w, pr_actor *a, pr_msg *m)
 
 void pr_actor_handle(pr_worker *w, pr_actor *a, pr_msg *m)
 {
-    if (m->timer && !pr_user_timer_deliver(w->rt, w, m)) {
+    if (m->timed && !pr_user_timer_deliver(w->rt, w, m)) {
         PR_BUMP(w->counters.cancelled, 1);
         pr_msg_free(&w->pool, m);
         return;

@@ -107,7 +107,6 @@ void pr_make_ready(pr_runtime *rt, pr_worker *w, pr_actor *a)
     wake_some(rt, w);
 }
 
-/* The line is linked both ways: backwards by next_free, which a living actor has no other use for. */
 static void unlink_ready(pr_worker *w, pr_actor *a)
 {
     if (w->ready_front == a)
@@ -126,28 +125,28 @@ static void unlink_ready(pr_worker *w, pr_actor *a)
 
 void pr_make_ready_pinned(pr_worker *w, pr_actor *a, bool front)
 {
-    if (a == w->running)
-        return;   /* its turn's end looks at everything */
-    if (a->in_ready) {
-        if (!front || a->in_ready == 2)
-            return;
-        unlink_ready(w, a);
-    } else if (!(a->flags & (PR_FLAG_ENDING | PR_FLAG_STOP))) {
-        PR_SET(a->state, PR_STATE_SCHEDULED);
+    if (!front) {
+        pr_line_up(w, a);
+        return;
     }
+    if (a == w->running || a->in_ready == 2)
+        return;
+    if (a->in_ready)
+        unlink_ready(w, a);
+    else if (!(a->flags & (PR_FLAG_ENDING | PR_FLAG_STOP)))
+        PR_SET(a->state, PR_STATE_SCHEDULED);
     /* Those in front stand in the order in which they came there, as do the others behind them. */
-    pr_actor *before = front ? w->ready_front : w->ready_tail;
-    a->in_ready = front ? 2 : 1;
+    pr_actor *before = w->ready_front;
+    a->in_ready = 2;
     a->next_free = before;
-    a->ready_next = !front ? NULL : before ? before->ready_next : w->ready_head;
-    if (front)
-        w->ready_front = a;
+    a->ready_next = before ? before->ready_next : w->ready_head;
+    w->ready_front = a;
     if (a->ready_next)
         a->ready_next->next_free = a;
     else
         w->ready_tail = a;
-    if (a->next_free)
-        a->next_free->ready_next = a;
+    if (before)
+        before->ready_next = a;
     else
         w->ready_head = a;
 }
@@ -320,8 +319,8 @@ static bool goes_on_in_line(pr_worker *w)
     if (w->wheel.count > 0 && w->fired_ms != w->now_ms)
         return false;
     uint32_t tick = w->tick + 1;
-    return !(tick % RING_EVERY == 0 && pr_ring_count(&w->ring) > 0) &&
-           !(tick % GLOBAL_EVERY == 0 && (PR_GET(w->rt->global.count) > 0 || PR_GET(w->ended)));
+    return !(pr_ring_count(&w->ring) > 0 && tick % RING_EVERY == 0) &&
+           !((PR_GET(w->rt->global.count) > 0 || PR_GET(w->ended)) && tick % GLOBAL_EVERY == 0);
 }
 
 pr_msg *pr_worker_next_message(pr_worker *w)
@@ -340,16 +339,22 @@ pr_msg *pr_worker_next_message(pr_worker *w)
     while (w->left == 0 || !a->user.head) {
         if (PR_GET(a->gate) & PR_GATE_BOXED)
             return NULL;   /* its messages are in its box */
-        end_turn(w);
-        if (!goes_on_in_line(w))
+        /* end_turn of a plain actor */
+        w->running = NULL;
+        PR_SET(a->state, PR_STATE_IDLE);
+        if (a->user.head)
+            pr_line_up(w, a);
+        if (!goes_on_in_line(w)) {
+            PR_SET(w->current, 0);
             return NULL;
+        }
         w->tick++;
         begin_turn(w, a = next_pinned(w));
         if (a->flags & NOT_PLAIN || a->orders.head)
             return NULL;
     }
     m = a->user.head;
-    if (m->kind != PR_MSG_USER || m->timer)
+    if (m->kind != PR_MSG_USER || m->timed)
         return NULL;
     w->left--;
     pr_queue_pop(&a->user);

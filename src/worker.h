@@ -61,7 +61,24 @@ void pr_worker_destroy(pr_worker *w);
 bool pr_worker_wake(pr_worker *w);   /* true: it slept */
 /* Puts a floating actor that has just become SCHEDULED in line. Any thread. */
 void pr_make_ready(pr_runtime *rt, pr_worker *w, pr_actor *a);
-/* Puts a pinned actor of this worker in line, if it is not running; in front for control. */
+/* Puts a pinned actor of this worker in line, unless it is running: its turn's end looks at everything. The line is
+ * linked both ways: backwards by next_free, which a living actor has no other use for. */
+static inline void pr_line_up(pr_worker *w, pr_actor *a)
+{
+    if (a == w->running || a->in_ready)
+        return;
+    if (!(a->flags & (PR_FLAG_ENDING | PR_FLAG_STOP)))
+        PR_SET(a->state, PR_STATE_SCHEDULED);
+    a->in_ready = 1;
+    a->next_free = w->ready_tail;
+    a->ready_next = NULL;
+    if (a->next_free)
+        a->next_free->ready_next = a;
+    else
+        w->ready_head = a;
+    w->ready_tail = a;
+}
+/* The same; in front for control. */
 void pr_make_ready_pinned(pr_worker *w, pr_actor *a, bool front);
 /* Reads the clock. */
 void pr_worker_clock(pr_worker *w);

@@ -16,6 +16,7 @@
 #include "../worker.h"
 
 #include "dispatch.h"
+#include "heap.h"
 
 #include <lauxlib.h>
 #include <lua.h>
@@ -78,6 +79,7 @@ typedef struct pr_lua {
     int load, explain, failure, reason, finalize, error_metatable;
 
     /* inside */
+    pr_heap heap;            /* of the state */
     pr_co *co;               /* free coroutines */
     int selves;              /* table: handle -> self */
     pr_dispatch dispatch;

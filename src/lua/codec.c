@@ -210,7 +210,7 @@ static pr_msg *encode_any(lua_State *L, pr_lua *x, int from, const char *label)
             lua_pushfstring(L, "not enough memory to send %s (%d KB)", label, (int)(size >> 10));
         return NULL;
     }
-    m->count = (uint32_t)(top - from + 1);
+    m->count = (uint16_t)(top - from + 1);
     uint8_t *at = m->data;
     blob = top;
     for (int i = from; i <= top; i++) {
@@ -297,7 +297,7 @@ static inline int encode_small(lua_State *L, int from, int top, uint8_t *at, int
     return (int)(at - begin);
 }
 
-enum { SMALL = 256 - sizeof(pr_msg) };
+enum { SMALL = 256 - PR_MSG_HEADER };
 
 pr_msg *pr_lua_try_encode(lua_State *L, pr_lua *x, int from, const char *label)
 {
@@ -309,7 +309,7 @@ pr_msg *pr_lua_try_encode(lua_State *L, pr_lua *x, int from, const char *label)
         int size = encode_small(L, from, top, m->data, PR_MSG_SMALLEST);
         if (size >= 0) {
             m->size = (uint32_t)size;
-            m->count = (uint32_t)(top - from + 1);
+            m->count = (uint16_t)(top - from + 1);
             return m;
         }
         pr_msg_free(pool, m);
@@ -317,7 +317,7 @@ pr_msg *pr_lua_try_encode(lua_State *L, pr_lua *x, int from, const char *label)
     uint8_t small[SMALL];
     int size = encode_small(L, from, top, small, SMALL);
     if (size >= 0 && (m = pr_msg_new(pool, (size_t)size))) {
-        m->count = (uint32_t)(top - from + 1);
+        m->count = (uint16_t)(top - from + 1);
         memcpy(m->data, small, (size_t)size);
         return m;
     }

@@ -73,8 +73,7 @@ static int l_forward(lua_State *L)
     if (!copy)
         return pr_lua_raise(L, 1, "not enough memory to forward the message");
     copy->target = target;
-    copy->taken = copy->ordered = 0;
-    copy->timer = NULL;
+    copy->taken = copy->ordered = copy->timed = 0;
     if (m->ask)
         pr_asker_waits_for(rt, m->sender, m->target, target);
     pr_status status = pr_send(rt, x->w, copy);
@@ -225,7 +224,7 @@ static int take(lua_State *L)
             pr_queue_push(&w->running->orders, m);
             break;
         }
-        bool cancelled_timer = m->timer && PR_GET(m->timer->state) == PR_TIMER_CANCELLED;
+        bool cancelled_timer = m->timed && PR_GET(pr_msg_timer(m)->state) == PR_TIMER_CANCELLED;
         if (cancelled_timer || (m->kind == PR_MSG_DOWN && !pr_ties_expect(&me, m))) {
             pr_msg *next = m->next;
             unlink_after(x, before, m);
@@ -258,7 +257,7 @@ static int take(lua_State *L)
             lua_pushboolean(L, 1);
             int values = pr_lua_decode(L, x, m, 0);   /* may raise: the message is still in line then */
             unlink_after(x, before, m);
-            if (m->timer && !pr_user_timer_deliver(rt, w, m)) {
+            if (m->timed && !pr_user_timer_deliver(rt, w, m)) {
                 PR_COUNT(rt, w, cancelled, 1);
                 pr_msg_free(pr_lua_pool(x), m);
                 return again(L);

@@ -10,7 +10,7 @@ static int send(double target, uint8_t *end, pr_msg *m, uint32_t count)
 {
     pr_worker *w = pr_lua_here->w;
     m->size = (uint32_t)(end - m->data);
-    m->count = count;
+    m->count = (uint16_t)count;
     m->kind = PR_MSG_USER;
     m->target = (uint64_t)target;
     m->sender = w->running ? PR_GET(w->running->id) : 0;
@@ -77,7 +77,7 @@ static pr_msg *message_of(pr_lua *x, int count)
         }
         *tag = out->tag[i];
     }
-    m->count = (uint32_t)count;
+    m->count = (uint16_t)count;
     return m;
 }
 
@@ -114,7 +114,9 @@ static int sender_place(void)
 
 static int tell_string_number(double target, const char *s, uint32_t len, double value)
 {
-    pr_msg *m = pr_msg_new(&pr_lua_here->w->pool, pr_wire_size_bytes(len) + 9);
+    size_t size = pr_wire_size_bytes(len) + 9;
+    pr_msg_pool *pool = &pr_lua_here->w->pool;
+    pr_msg *m = size <= PR_MSG_SMALLEST ? pr_msg_new_small(pool, size) : pr_msg_new(pool, size);
     return m ? send(target, put_number(pr_wire_put_string(m->data, s, len), value), m, 2) : 1;
 }
 

@@ -168,8 +168,10 @@ static int l_open_worker(lua_State *L)
 int pr_lua_open_worker(pr_worker *w, char *error, size_t cap)
 {
     pr_lua *x = pr_zalloc(sizeof *x);
-    lua_State *L = x ? luaL_newstate() : NULL;
+    lua_State *L = x ? lua_newstate(pr_heap_realloc, &x->heap) : NULL;
     if (!L) {
+        if (x)
+            pr_heap_destroy(&x->heap);
         pr_free(x);
         snprintf(error, cap, "not enough memory for a worker's Lua state");
         return -1;
@@ -183,6 +185,7 @@ int pr_lua_open_worker(pr_worker *w, char *error, size_t cap)
         const char *text = lua_tostring(L, -1);
         snprintf(error, cap, "%s", text ? text : "a worker's Lua state cannot be set up");
         lua_close(L);
+        pr_heap_destroy(&x->heap);
         pr_lua_close_output(x);
         pr_lua_close_actors(x);
         pr_free(x);
@@ -210,6 +213,7 @@ void pr_lua_close_worker(pr_worker *w)
     pr_lua_close_becomes(x);
     run_finalizers(x, true);
     lua_close(x->L);   /* finalizers may still call and write */
+    pr_heap_destroy(&x->heap);
     pr_lua_close_output(x);
     pr_lua_close_actors(x);
     pr_free(x);

@@ -1,0 +1,24 @@
+/* The allocator of a worker's Lua state. One thread uses it, so it needs no lock; Lua says the size of what it frees, so
+ * blocks need no header: small ones go from free list to state and back in a few instructions, where LuaJIT's own
+ * allocator takes some hundred. Small memory that was freed serves the same size again, and goes back to the system when
+ * the state is closed: a worker's memory stays at its high-water mark. */
+#ifndef PR_LUA_HEAP_H
+#define PR_LUA_HEAP_H
+
+#include <stddef.h>
+
+enum { PR_HEAP_STEP = 16, PR_HEAP_SMALL = 1024, PR_HEAP_CLASSES = PR_HEAP_SMALL / PR_HEAP_STEP };
+
+typedef struct pr_heap {
+    void *free[PR_HEAP_CLASSES];   /* linked by their first word */
+    char *at, *end;                /* what is left of the newest region */
+    struct pr_region *regions;
+    size_t taken;                  /* bytes of all regions */
+} pr_heap;
+
+/* A lua_Alloc; `heap` starts zeroed. NULL when memory runs out, never when a block shrinks. */
+void *pr_heap_realloc(void *heap, void *block, size_t old_size, size_t size);
+/* After lua_close. */
+void pr_heap_destroy(pr_heap *heap);
+
+#endif
