@@ -117,7 +117,10 @@ typedef struct pr_alarm {
     void (*fire)(pr_worker *w, struct pr_alarm *alarm);
 } pr_alarm;
 
-enum pr_wait_kind { PR_WAIT_ASK, PR_WAIT_SLEEP, PR_WAIT_RECEIVE, PR_WAIT_YIELD, PR_WAIT_SEND };
+/* YIELD and STOOD_BACK go on at once, in a turn of their own; STOOD_BACK in the middle of a tell. */
+enum pr_wait_kind {
+    PR_WAIT_ASK, PR_WAIT_SLEEP, PR_WAIT_RECEIVE, PR_WAIT_YIELD, PR_WAIT_SEND, PR_WAIT_STOOD_BACK
+};
 
 /* A suspended handler. From the worker's pool; the actor's owner alone touches it. */
 typedef struct pr_wait {

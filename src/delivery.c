@@ -166,9 +166,13 @@ pr_status pr_send(pr_runtime *rt, pr_worker *w, pr_msg *m)
         if (near && PR_GET(near->home) == w->index + 1 && PR_GET(near->id) == m->target && !PR_GET(near->gate)) {
             PR_BUMP(w->counters.sent, 1);
             append_user(w, near, m);
+            uint32_t queued = PR_GET(near->depth) / PR_BURST_DEPTH;
+            w->burst -= 1 + (int32_t)(queued < PR_BURST_MOST ? queued : PR_BURST_MOST);
             return PR_OK;
         }
     }
+    if (w)
+        w->burst--;
     bool counts = m->kind == PR_MSG_USER;
     pr_status status = route(rt, w, m, false);   /* `m` may be gone after PR_OK */
     if (counts) {

@@ -170,7 +170,7 @@ void pr_msg_give_back(pr_msg_pool *pool, pr_msg *m)
 
 pr_msg *pr_msg_new_timed(pr_msg_pool *pool, size_t size)
 {
-    pr_msg *m = pr_msg_new(pool, size + sizeof(struct pr_user_timer *));
+    pr_msg *m = pr_msg_new(pool, size + PR_MSG_TIMER);
     if (m)
         m->size = (uint32_t)size;
     return m;
@@ -182,7 +182,7 @@ static pr_msg *copy(pr_msg_pool *pool, const pr_msg *m, bool room)
     if (!copy)
         return NULL;
     uint8_t class = copy->class;
-    memcpy(copy, m, PR_MSG_HEADER + m->size + (m->timed ? sizeof(struct pr_user_timer *) : 0));
+    memcpy(copy, m, PR_MSG_HEADER + m->size + (m->timed ? PR_MSG_TIMER : 0));
     copy->class = class;
     copy->next = NULL;
     return copy;

@@ -115,6 +115,7 @@ static inline pr_msg *pr_msg_new_small(pr_msg_pool *pool, size_t size)
 }
 /* The timer that has sent it (a reference is held), or NULL. Few messages have one: it stands behind the payload, for
  * which pr_msg_new_timed leaves room. */
+enum { PR_MSG_TIMER = sizeof(struct pr_user_timer *) };
 pr_msg *pr_msg_new_timed(pr_msg_pool *pool, size_t size);
 static inline struct pr_user_timer *pr_msg_timer(const pr_msg *m)
 {

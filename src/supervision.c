@@ -718,7 +718,12 @@ static void finish_handler(pr_worker *w, pr_actor *a, pr_outcome outcome)
         pr_wait *wait = a->wait;
         wait->hand = w->hand;
         w->hand = NULL;
-        set_flags(a, PR_FLAG_SUSPENDED | (wait->kind == PR_WAIT_YIELD ? PR_FLAG_RESUME : 0) |
+        bool yields = wait->kind == PR_WAIT_YIELD || wait->kind == PR_WAIT_STOOD_BACK;
+        if (yields) {   /* others first, the started ones and the new ones */
+            w->left = 0;
+            w->ring_first = pr_ring_count(&w->ring);
+        }
+        set_flags(a, PR_FLAG_SUSPENDED | (yields ? PR_FLAG_RESUME : 0) |
                          (wait->kind == PR_WAIT_RECEIVE ? PR_FLAG_RECEIVING : 0));
         if (wait->reply || wait->timed_out)
             set_flags(a, PR_FLAG_RESUME);

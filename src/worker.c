@@ -273,6 +273,7 @@ static void begin_turn(pr_worker *w, pr_actor *a)
 {
     w->running = a;
     w->left = w->rt->config.throughput;
+    w->burst = PR_BURST;
     if (!(a->flags & (PR_FLAG_ENDING | PR_FLAG_STOP)))
         PR_SET(a->state, PR_STATE_PROCESSING);
     PR_SET(w->current, PR_GET(a->id));
@@ -314,11 +315,14 @@ static void turn_pinned(pr_worker *w, pr_actor *a)
 /* Whether the next take would come from the own ready list, and nothing calls for anything else first. */
 static bool goes_on_in_line(pr_worker *w)
 {
-    if (!w->ready_head || w->chores || !pr_stack_empty(&w->inbox) || !pr_stack_empty(&w->control))
+    if (!w->ready_head || w->chores || w->ring_first > 0 || !pr_stack_empty(&w->control))
         return false;
     if (w->wheel.count > 0 && w->fired_ms != w->now_ms)
         return false;
     uint32_t tick = w->tick + 1;
+    /* The inbox with them: each look takes its cache line from those who are sending. */
+    if (tick % RING_EVERY == 0 && !pr_stack_empty(&w->inbox))
+        return false;
     return !(pr_ring_count(&w->ring) > 0 && tick % RING_EVERY == 0) &&
            !((PR_GET(w->rt->global.count) > 0 || PR_GET(w->ended)) && tick % GLOBAL_EVERY == 0);
 }
@@ -463,8 +467,13 @@ static pr_actor *next(pr_worker *w, bool *floating)
     w->tick++;
     if (w->tick % GLOBAL_EVERY == 0 && (a = pr_global_take(&rt->global, &w->ring, 1)))
         return a;
-    if (w->tick % RING_EVERY == 0 && (a = pr_ring_pop(&w->ring)))
-        return a;
+    if (w->tick % RING_EVERY == 0 || w->ring_first > 0) {
+        if ((a = pr_ring_pop(&w->ring))) {
+            w->ring_first -= w->ring_first > 0;
+            return a;
+        }
+        w->ring_first = 0;
+    }
     *floating = false;
     if ((a = next_pinned(w)))
         return a;

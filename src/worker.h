@@ -8,6 +8,12 @@
 #include "parker.h"
 #include "runtime.h"
 
+/* What a handler may send in one turn before it stands back for those it has sent to: more would only pile up, and what
+ * has piled up leaves the caches before it is handled. A message costs the more of it, the more are queued already where
+ * it goes (as in Erlang, whose sends cost reductions, and more of them where the queue is long): 350 or so to one actor,
+ * 4096 to many. */
+enum { PR_BURST = 4096, PR_BURST_DEPTH = 16, PR_BURST_MOST = 127 };
+
 struct pr_worker {
     /* --- others write here */
     _Alignas(64) pr_stack inbox;              /* user messages for pinned actors */
@@ -30,6 +36,8 @@ struct pr_worker {
     pr_actor *ready_front;                    /* ... and the last of those with an order, or NULL */
     pr_actor *running;                        /* whose turn it is */
     uint32_t left;                            /* what is left of the budget of its turn */
+    uint32_t ring_first;                      /* takes that look into the ring first: who yields lets new actors start */
+    int32_t burst;                            /* what is left of PR_BURST; below 1, the language lets others have a turn */
     pr_msg *hand;                             /* the message in hand; `next` leads from one taken by receive to the handler's own */
     pr_wait *resumed;                         /* while ops resume: what the handler waited for */
     pr_msg *failure;                          /* set by ops with PR_FAILED: an ERROR payload, NULL: no memory for it */

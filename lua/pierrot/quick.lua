@@ -27,6 +27,7 @@ typedef struct pr_quick {
 ]]
 
 local NIL, FALSE, TRUE, NUMBER, STRING, REF, BLOB = 0, 1, 2, 3, 4, 5, 6    -- enum pr_tag
+local SENT, ENOUGH = 0, 2                                                  -- quick.c
 local MOST_BYTES = 1e9
 
 -- refs: the table of refs by place; metatables: those that travel.
@@ -34,7 +35,8 @@ return function(core, refs, metatables)
   local type, select, pcall = type, select, pcall
   local core_tell, core_sender, core_answer = core.tell, core.sender, core.dispatch.answer
   local quick = core.quick
-  local numbers, number_of = quick.numbers, quick.number_of
+  local numbers, number_of, stand_back = quick.numbers, quick.number_of, quick.stand_back
+  numbers[""] = false   -- never found; a trace made while the table is empty would hold only as long as it is
   local functions = ffi.cast("pr_quick *", quick.functions)
   local tell_number, tell_string = functions.tell_number, functions.tell_string
   local tell_string_number = functions.tell_string_number
@@ -87,6 +89,16 @@ return function(core, refs, metatables)
     return true
   end
 
+  local function sent(result)
+    if result == SENT then
+      return true
+    elseif result == ENOUGH then
+      stand_back()
+      return true
+    end
+    return false
+  end
+
   local function tell(ref, ...)
     if compiling and type(ref) == "userdata" then
       local to = numbers[ref] or number_of(ref)
@@ -94,29 +106,29 @@ return function(core, refs, metatables)
       if to and n == 1 then
         local value = ...
         if type(value) == "number" then
-          if tell_number(to, value) == 0 then
+          if sent(tell_number(to, value)) then
             return true
           end
         elseif type(value) == "string" then
-          if #value < MOST_BYTES and tell_string(to, value, #value) == 0 then
+          if #value < MOST_BYTES and sent(tell_string(to, value, #value)) then
             return true
           end
-        elseif put(0, value) and tell_out(to, 1) == 0 then
+        elseif put(0, value) and sent(tell_out(to, 1)) then
           return true
         end
       elseif to and n == 2 then
         local first, second = ...
         if type(first) == "string" and type(second) == "number" then
-          if #first < MOST_BYTES and tell_string_number(to, first, #first, second) == 0 then
+          if #first < MOST_BYTES and sent(tell_string_number(to, first, #first, second)) then
             return true
           end
-        elseif type(first) ~= "table" and put(0, first) and put(1, second) and tell_out(to, 2) == 0 then
+        elseif type(first) ~= "table" and put(0, first) and put(1, second) and sent(tell_out(to, 2)) then
           return true
         end
       elseif to and n == 3 then
         local first, second, third = ...
         if type(first) ~= "table" and type(second) ~= "table" and put(0, first) and put(1, second) and put(2, third)
-          and tell_out(to, 3) == 0 then
+          and sent(tell_out(to, 3)) then
           return true
         end
       end
@@ -138,7 +150,7 @@ return function(core, refs, metatables)
   local function answer(...)
     if compiling and select("#", ...) == 1 then
       local value = ...
-      if put(0, value) and answer_out(1) == 0 then
+      if put(0, value) and answer_out(1) == SENT then
         return
       end
     end

@@ -218,6 +218,8 @@ void pr_lua_add(lua_State *L, pr_lua *x, const luaL_Reg *functions);
 /* Suspends the running handler: checks that Lua can, raises otherwise. */
 void pr_lua_check_yieldable(lua_State *L, pr_lua *x, const char *what, int level);
 int pr_lua_suspend(lua_State *L);
+/* The end of a tell that was the last of a burst: lets others have a turn, if Lua can suspend here. Returns true to Lua. */
+int pr_lua_stand_back(lua_State *L);
 /* Seconds at `index` as milliseconds, rounded up; raises unless a number >= 0 (infinity: UINT64_MAX). */
 uint64_t pr_lua_check_ms(lua_State *L, int index, const char *what, int level);
 

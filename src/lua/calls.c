@@ -86,6 +86,8 @@ static int l_tell_inside(lua_State *L)
     m->sender = w->running ? PR_GET(w->running->id) : 0;
     pr_status status = pr_send(w->rt, w, m);
     if (status == PR_OK) {
+        if (w->burst <= 0)
+            return pr_lua_stand_back(L);
         lua_pushboolean(L, 1);
         return 1;
     }

@@ -26,6 +26,18 @@ int pr_lua_suspend(lua_State *L)
     return lua_yield(L, 1);
 }
 
+int pr_lua_stand_back(lua_State *L)
+{
+    pr_lua *x = pr_lua_here;
+    pr_worker *w = x->w;
+    w->burst = PR_BURST;
+    if (w->running && !x->scanning && x->blocked == 0 && lua_isyieldable(L) &&
+        pr_actor_wait(w, PR_WAIT_STOOD_BACK, UINT64_MAX))
+        return pr_lua_suspend(L);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
 static uint64_t due(pr_worker *w, uint64_t ms)
 {
     if (ms == UINT64_MAX)

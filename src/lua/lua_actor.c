@@ -644,6 +644,10 @@ static pr_outcome resume(pr_worker *w, pr_actor *a)
         lua_pushboolean(co->L, !wait->timed_out);
         n = 1;
         break;
+    case PR_WAIT_STOOD_BACK:
+        lua_pushboolean(co->L, 1);
+        n = 1;
+        break;
     default:
         break;
     }

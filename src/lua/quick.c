@@ -5,7 +5,10 @@
 
 #include <string.h>
 
-/* 0: sent. Otherwise nothing has happened, and the ordinary way finds out what is wrong. */
+/* What quick.lua declares too. REFUSED: nothing has happened, and the ordinary way finds out what is wrong. ENOUGH: sent,
+ * and others should have a turn. */
+enum { SENT, REFUSED, ENOUGH };
+
 static int send(double target, uint8_t *end, pr_msg *m, uint32_t count)
 {
     pr_worker *w = pr_lua_here->w;
@@ -15,10 +18,10 @@ static int send(double target, uint8_t *end, pr_msg *m, uint32_t count)
     m->target = (uint64_t)target;
     m->sender = w->running ? PR_GET(w->running->id) : 0;
     if (pr_send(w->rt, w, m) == PR_OK)
-        return 0;
+        return w->burst > 0 ? SENT : ENOUGH;
     PR_BUMP(w->counters.rejected, (uint64_t)-1);   /* counted again by the ordinary way */
     pr_msg_free(&w->pool, m);
-    return 1;
+    return REFUSED;
 }
 
 static uint8_t *put_number(uint8_t *at, double d)
@@ -31,7 +34,7 @@ static uint8_t *put_number(uint8_t *at, double d)
 static int tell_number(double target, double value)
 {
     pr_msg *m = pr_msg_new_small(&pr_lua_here->w->pool, 9);
-    return m ? send(target, put_number(m->data, value), m, 1) : 1;
+    return m ? send(target, put_number(m->data, value), m, 1) : REFUSED;
 }
 
 static int tell_string(double target, const char *s, uint32_t len)
@@ -39,7 +42,7 @@ static int tell_string(double target, const char *s, uint32_t len)
     size_t size = pr_wire_size_bytes(len);
     pr_msg_pool *pool = &pr_lua_here->w->pool;
     pr_msg *m = size <= PR_MSG_SMALLEST ? pr_msg_new_small(pool, size) : pr_msg_new(pool, size);
-    return m ? send(target, pr_wire_put_string(m->data, s, len), m, 1) : 1;
+    return m ? send(target, pr_wire_put_string(m->data, s, len), m, 1) : REFUSED;
 }
 
 /* The values that quick.lua has put into x->out. NULL: no memory, or something that may not travel. */
@@ -84,21 +87,21 @@ static pr_msg *message_of(pr_lua *x, int count)
 static int tell_out(double target, int count)
 {
     pr_msg *m = message_of(pr_lua_here, count);
-    return m ? send(target, m->data + m->size, m, (uint32_t)count) : 1;
+    return m ? send(target, m->data + m->size, m, (uint32_t)count) : REFUSED;
 }
 
-/* 0: the handler's ask needs no other reply. */
+/* SENT: the handler's ask needs no other reply. */
 static int answer_out(int count)
 {
     pr_lua *x = pr_lua_here;
     pr_msg *m = pr_lua_own_message(x->w);
     if (!m || m->ask == 0)
-        return 0;
+        return SENT;
     pr_msg *reply = message_of(x, count);
     if (!reply)
-        return 1;
+        return REFUSED;
     pr_lua_reply(x, m, reply);
-    return 0;
+    return SENT;
 }
 
 /* The sender of the message in hand: its place in the table of refs, 0 without one or without a place. */
@@ -117,7 +120,7 @@ static int tell_string_number(double target, const char *s, uint32_t len, double
     size_t size = pr_wire_size_bytes(len) + 9;
     pr_msg_pool *pool = &pr_lua_here->w->pool;
     pr_msg *m = size <= PR_MSG_SMALLEST ? pr_msg_new_small(pool, size) : pr_msg_new(pool, size);
-    return m ? send(target, put_number(pr_wire_put_string(m->data, s, len), value), m, 2) : 1;
+    return m ? send(target, put_number(pr_wire_put_string(m->data, s, len), value), m, 2) : REFUSED;
 }
 
 /* Notes a ref in the table of numbers, where compiled code finds it. Raises for want of memory. */
@@ -183,7 +186,7 @@ typedef struct pr_quick {
 void pr_lua_open_quick(lua_State *L, pr_lua *x)
 {
     static pr_quick quick = {tell_number, tell_string, tell_string_number, tell_out, answer_out, sender_place};
-    static const luaL_Reg functions[] = {{"number_of", l_number_of}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"number_of", l_number_of}, {"stand_back", pr_lua_stand_back}, {NULL, NULL}};
     lua_newtable(L);
     lua_newtable(L);
     lua_pushvalue(L, -1);
