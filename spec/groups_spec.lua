@@ -74,7 +74,8 @@ describe("a group", function()
     assert.same({ a }, pierrot.members "x")
     a:stop()
     wait(function() return not a:is_alive() end)
-    wait(function() return #pierrot.members "x" + #pierrot.members "y" == 0 end)
+    wait(function() return pierrot.stats().memberships == 0 end)
+    assert.equal(0, #pierrot.members "x" + #pierrot.members "y")
     assert.same({ nil, "dead" }, { pierrot.join("x", a) })
     assert.equal(0, pierrot.publish("x", 1))
   end)
@@ -111,7 +112,7 @@ describe("a group", function()
         end):tell(rounds)
       end
       for _ = 1, 16 do assert.equal("done", pierrot.receive(60)) end
-      wait(function() return pierrot.stats().actors == 16 end)
+      wait(function() return pierrot.stats().actors == 16 and pierrot.stats().memberships == 0 end)
       for _, name in ipairs { "all", "g0", "g1", "g2", "g3", "g4" } do assert.same({}, pierrot.members(name)) end
       assert.is_true(pierrot.shutdown(20))
     end

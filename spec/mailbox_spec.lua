@@ -253,6 +253,23 @@ describe("a bounded mailbox", function()
     wait(function() return not b:is_alive() end)
   end)
 
+  it("brings a down behind what the ended one had sent", function()
+    local me = pierrot.self()
+    local a = pierrot.spawn { {
+      on = { watch = function(_, ref) pierrot.monitor(ref) return true end,
+             hold = function() pierrot.sleep(0.05) end,
+             n = function(_, i) me:tell("n", i) end, down = function() me:tell("n", "down") end },
+    }, mailbox = 5 }
+    local other = pierrot.spawn(function(_, ref) for i = 1, 3 do ref:tell("n", i) end pierrot.stop() end)
+    assert.is_true(a:ask("watch", other))
+    a:tell "hold"
+    wait(function() return a:info().state == "suspended" end)
+    other:tell(a)
+    local got = {}
+    for i = 1, 4 do got[i] = select(2, pierrot.receive(60)) end
+    assert.same({ 1, 2, 3, "down" }, got)
+  end)
+
   it("makes dead letters of what a timer sends to a full one", function()
     local a = held { capacity = 1, overflow = "suspend" }
     a:tell("n", 1)

@@ -220,3 +220,11 @@ uint64_t *pr_groups_members(pr_groups *g, const char *name, size_t len, size_t *
     pthread_mutex_unlock(&g->lock);
     return ids;
 }
+
+size_t pr_groups_count(pr_groups *g)
+{
+    pthread_mutex_lock(&g->lock);
+    size_t count = g->member_count;
+    pthread_mutex_unlock(&g->lock);
+    return count;
+}

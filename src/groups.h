@@ -34,5 +34,7 @@ bool pr_groups_leave(pr_groups *g, const char *name, size_t len, uint64_t id);
 void pr_groups_leave_all(pr_groups *g, uint64_t id);
 /* The members in a block for pr_free, their number in *count; NULL: none (*count is 0) or no memory (it is not). */
 uint64_t *pr_groups_members(pr_groups *g, const char *name, size_t len, size_t *count);
+/* How many memberships there are: an actor in two groups has two. */
+size_t pr_groups_count(pr_groups *g);
 
 #endif

@@ -135,6 +135,7 @@ local Ref = {}
 ---@field uptime number seconds
 ---@field actors integer alive now
 ---@field names integer registered now
+---@field memberships integer of actors in groups, now
 ---@field events_lost integer events that slow subscribers did not get
 ---@field spawned integer
 ---@field ended integer

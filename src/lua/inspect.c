@@ -142,6 +142,7 @@ static int l_stats(lua_State *L)
     set_number(L, "steals", (double)PR_GET(c.steals));
     set_number(L, "parks", (double)PR_GET(c.parks));
     set_number(L, "uptime", (double)(pr_now_ns() - rt->started_ns) / 1e9);
+    set_number(L, "memberships", (double)pr_groups_count(&rt->groups));
     set_number(L, "events_lost", (double)PR_GET(rt->events.lost));
     set_number(L, "names", (double)pr_registry_count(&rt->names));
     lua_createtable(L, (int)rt->worker_count, 0);
