@@ -381,18 +381,24 @@ local function run_script(path)
   end
 end
 
-core.hook("load", function(bytes)
+-- C calls these from within handlers. They are not compiled: hot ones made LuaJIT's recorder read past their caller's
+-- frame.
+local function hook(name, fn)
+  jit.off(fn)
+  core.hook(name, fn)
+end
+
+hook("load", function(bytes)
   if bytes:sub(1, #script_mark) == script_mark then
     return { start = run_script(bytes:sub(#script_mark + 1)) }
   end
   return transport.unpack(bytes, _G)
 end)
 
-core.hook("explain", values.explain)
-core.hook("failure", errors.failure)
+hook("explain", values.explain)
+hook("failure", errors.failure)
 core.hook("error_metatable", errors.Error)
--- No varargs and no tail call: hot ones that are called from C make LuaJIT's recorder read past the caller's frame.
-core.hook("reason", function(is_error, first, message, traceback, cause, actor, behaviour, of)
+hook("reason", function(is_error, first, message, traceback, cause, actor, behaviour, of)
   if is_error then
     local err = errors.new(first, message, traceback, cause, actor, behaviour, of)
     return err
