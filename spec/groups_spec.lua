@@ -196,15 +196,17 @@ describe("a router", function()
     local r = pierrot.router { function(_, hold) if hold then pierrot.sleep(60) end return pierrot.self() end, size = 3,
                                strategy = "smallest_mailbox" }
     local routees = pierrot.routees(r)
-    for _ = 1, 4 do r:tell(true) end    -- one of the three has two
-    wait(function()
-      local held = 0
-      for _, ref in ipairs(routees) do
-        local info = ref:info()
-        held = held + info.depth + (info.state == "suspended" and 1 or 0)
-      end
-      return held == 4
-    end)
+    for sent = 1, 4 do    -- one of the three has two
+      r:tell(true)
+      wait(function()     -- what is still in another worker's inbox is not seen by the router
+        local held = 0
+        for _, ref in ipairs(routees) do
+          local info = ref:info()
+          held = held + info.depth + (info.state == "suspended" and 1 or 0)
+        end
+        return held == sent
+      end)
+    end
     local loads = {}
     for _, ref in ipairs(routees) do loads[#loads + 1] = ref:info().depth end
     table.sort(loads)
