@@ -150,7 +150,7 @@ typedef struct pr_extra {
     struct pr_user_timer *timers;
     pr_ties ties;                  /* links and monitors */
     pr_msg *stop_reason;
-    pr_alarm deadline;             /* the end of an end: see supervision.c */
+    pr_alarm deadline;             /* see extra.c */
     pr_actor *actor;
     uint64_t shutdown_ms;          /* its time to stop in, fixed at birth; 0: killed at once, UINT64_MAX: no limit */
     uint8_t held;                  /* enum pr_held */

@@ -87,7 +87,7 @@ void pr_stop_children(pr_worker *w, pr_actor *parent, uint8_t kind);
 bool pr_restart_allowed(pr_history *h, const pr_rules *rules, uint64_t at_ms);
 void pr_history_free(pr_history *h);
 
-/* --- the child's side: supervision.c */
+/* --- the child's side: ending.c, failure.c */
 
 /* The parent fails by this error (an ERROR payload, consumed; NULL: no memory for it), in its turn. during: "child" or
  * "on_failure". */

@@ -140,7 +140,7 @@ bool pr_deadlock(pr_runtime *rt, uint64_t self, uint64_t target);
 /* That cycle, in words. */
 void pr_deadlock_describe(pr_runtime *rt, uint64_t self, uint64_t target, char *buf, size_t cap);
 
-/* --- supervision.c */
+/* --- spawn.c */
 
 typedef struct pr_spawn {
     const pr_ops *ops;

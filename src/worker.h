@@ -110,7 +110,7 @@ void pr_deliver_control(pr_worker *w, pr_msg *m);
  * still be in hand. Calls nothing of the language. */
 pr_msg *pr_worker_next_message(pr_worker *w);
 
-/* supervision.c */
+/* --- an actor's life: see life.h */
 void pr_actor_orders(pr_worker *w, pr_actor *a);            /* handles what is in its control lane */
 void pr_actor_start(pr_worker *w, pr_actor *a);
 void pr_actor_handle(pr_worker *w, pr_actor *a, pr_msg *m);

@@ -1,5 +1,6 @@
-/* Bounded mailboxes as Lua sees them: the option of spawn, and waiting for room in one that suspends its senders. */
-#include "border.h"
+/* Bounded mailboxes as Lua sees them: the option of spawn, and waiting for room in one that suspends its
+ * senders, and the functions that say a message's priority. */
+#include "lua_actor.h"
 
 #include "../box.h"
 
@@ -122,8 +123,52 @@ int pr_lua_wait_for_room(lua_State *L, pr_lua *x, pr_msg *m, const char *what)
     return told(L, status);
 }
 
+/* --- priorities */
+
+/* priority(function's behaviour, message) -> what the function says */
+static int l_priority(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_behaviour *function = lua_touserdata(L, 1);
+    const pr_msg *m = lua_touserdata(L, 2);
+    lua_settop(L, 0);
+    uint32_t handle = pr_lua_load_function(L, x, function);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
+    lua_rawgeti(L, 1, (int)handle);
+    lua_call(L, pr_lua_decode(L, x, m, 0), 1);
+    if (lua_type(L, -1) != LUA_TNUMBER || lua_tonumber(L, -1) != lua_tonumber(L, -1))
+        return luaL_error(L, "it returned no number");
+    return 1;
+}
+
+double pr_lua_priority(pr_worker *w, pr_behaviour *function, const pr_msg *m)
+{
+    pr_lua *x = pr_lua_at(w);
+    lua_State *L = x->calling ? x->calling : x->L;   /* within `receive` its coroutine is the running one */
+    int top = lua_gettop(L);
+    bool scanning = x->scanning;
+    x->scanning = true;   /* it cannot wait */
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->priority);
+    lua_pushlightuserdata(L, function);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)m);
+    double priority = 0;
+    if (lua_pcall(L, 2, 1, 0) == 0) {
+        priority = lua_tonumber(L, -1);
+    } else if (pr_log_on(&w->rt->log, PR_LOG_ERROR) && pr_log_gate(&w->rt->log)) {
+        char who[256];
+        const char *text = lua_tostring(L, -1);
+        pr_actor_describe(w->rt, m->target, who, sizeof who);
+        pr_logf(&w->rt->log, PR_LOG_ERROR, "%s: the priority function failed, the message gets priority 0: %s", who,
+                text ? text : "(no text)");
+    }
+    x->scanning = scanning;
+    lua_settop(L, top);
+    return priority;
+}
+
 void pr_lua_open_bounded(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg functions[] = {{"mailbox", l_mailbox}, {NULL, NULL}};
     pr_lua_add(L, x, functions);
+    x->priority = pr_lua_anchor(L, x, l_priority);
 }

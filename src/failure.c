@@ -1,0 +1,107 @@
+/* A handler, `start` or `stop` has raised: it is logged, told to subscribers and to the ask in hand, and ends the life.
+ *
+ * The failure is the actor's alone: nothing here depends on memory, and nobody else is touched but by what is sent to
+ * them. What follows is ending.c's. */
+#include "life.h"
+
+#include "alloc.h"
+
+#include <stdio.h>
+
+static void log_failure(pr_worker *w, pr_actor *a, const char *during)
+{
+    bool script = a->flags & PR_FLAG_SCRIPT;
+    if (!script && (!pr_log_on(&w->rt->log, PR_LOG_ERROR) || !pr_log_gate(&w->rt->log)))
+        return;
+    char who[256], what[96] = "";
+    uint32_t len = 0, kind_len = 0, text_len = 0, trace_len = 0;
+    const char *first = w->hand && !(a->flags & PR_FLAG_STARTING) ? pr_msg_first_string(w->hand, &len) : NULL;
+    pr_actor_describe(w->rt, pr_actor_id(a), who, sizeof who);
+    if (first)
+        snprintf(what, sizeof what, " for \"%.*s\"", (int)(len < 60 ? len : 60), first);
+    const char *text = "not enough memory", *trace = NULL;
+    text_len = (uint32_t)strlen(text);
+    if (w->failure) {   /* kind, message, traceback, cause: see PR_MSG_ERROR */
+        const uint8_t *kind = w->failure->data;
+        memcpy(&kind_len, kind + 1, 4);
+        const uint8_t *message = kind + 5 + kind_len;
+        memcpy(&text_len, message + 1, 4);
+        text = (const char *)message + 5;
+        const uint8_t *traceback = message + 5 + text_len;
+        if (traceback[0] == PR_TAG_STRING) {
+            memcpy(&trace_len, traceback + 1, 4);
+            trace = (const char *)traceback + 5;
+        }
+    }
+    size_t cap = strlen(who) + strlen(during) + strlen(what) + text_len + trace_len + 64;
+    char *line = pr_alloc(cap);
+    if (!line) {
+        pr_logf(&w->rt->log, PR_LOG_ERROR, "%s failed %s%s; there is no memory to say how", who, during, what);
+        return;
+    }
+    int n = snprintf(line, cap, "%s failed %s%s: %.*s%s%.*s", who, during, what, (int)text_len, text,
+                     trace ? "\n" : "", (int)trace_len, trace ? trace : "");
+    /* The end of the script is the end of the process: that is said whatever the level. */
+    w->rt->log.sink(w->rt->log.context, PR_LOG_ERROR, line, n < 0 ? 0 : (size_t)n);
+    pr_free(line);
+}
+
+static void fail_life(pr_worker *w, pr_actor *a)
+{
+    pr_extra *extra = pr_actor_extra(a);
+    if (extra && !extra->stop_reason) {
+        extra->stop_reason = w->failure;
+        w->failure = NULL;
+    }
+    pr_msg_drop(w, w->failure);
+    w->failure = NULL;
+    pr_flags_set(a, PR_FLAG_FAILED);
+    pr_life_ends(w, a);
+}
+
+/* The handler in hand has raised. w->failure holds what, or NULL without memory for it. */
+void pr_life_fails(pr_worker *w, pr_actor *a)
+{
+    PR_BUMP(w->counters.failures, 1);
+    pr_event_failure(w, a, w->failure, a->flags & PR_FLAG_IN_STOP ? "stop" : a->flags & PR_FLAG_STARTING ? "start" : "handler");
+    if (a->flags & PR_FLAG_IN_STOP) {
+        log_failure(w, a, "in stop");
+        pr_msg_drop(w, w->failure);
+        w->failure = NULL;
+        pr_hand_finish(w, "dead", "the actor has ended");
+        pr_life_over(w, a);
+        return;
+    }
+    log_failure(w, a, !(a->flags & PR_FLAG_STARTING) ? "in its handler" : a->flags & PR_FLAG_SCRIPT ? "in its main chunk" : "in start");
+    /* The ask in hand is told at once, with all there is to tell. */
+    for (pr_msg *m = w->hand; m && w->failure; m = m->next)
+        if (m->ask) {
+            pr_msg *reply = pr_msg_copy(&w->pool, w->failure);
+            if (!reply)
+                break;
+            reply->kind = PR_MSG_ERROR;
+            reply->target = m->sender;
+            reply->sender = pr_actor_id(a);
+            reply->ask = m->ask;
+            m->ask = 0;
+            pr_reply(w->rt, w, reply);
+        }
+    pr_hand_finish(w, "failed", "the handler failed, and there was no memory to say how");
+    pr_flags_clear(a, PR_FLAG_STARTING);
+    fail_life(w, a);
+}
+
+void pr_actor_fails_by(pr_worker *w, pr_actor *a, pr_msg *error, const char *during)
+{
+    if (a->flags & PR_FLAG_SUSPENDED) {
+        bool started = a->flags & PR_FLAG_RECEIVING || !(a->flags & PR_FLAG_STARTING);   /* see settled */
+        pr_actor_abandon(w, a);
+        if (started)
+            pr_flags_set(a, PR_FLAG_STARTED);
+    }
+    w->failure = error;
+    PR_BUMP(w->counters.failures, 1);
+    pr_event_failure(w, a, error, during);
+    log_failure(w, a, strcmp(during, "child") == 0 ? "by a child's failure" : "in on_failure");
+    fail_life(w, a);
+}

@@ -1,0 +1,335 @@
+/* Behaviours as this state has loaded them: from the bytes that travel, once, to functions under handles, a table of
+ * handlers by name, and rules.
+ *
+ * A handle is a place in the table of selves (a Lua array that each handler's coroutine has at its bottom): what C keeps
+ * of Lua's, so that at base level fetching and dropping it allocates nothing. */
+#include "lua_actor.h"
+
+#include "../alloc.h"
+
+#include <string.h>
+
+/* --- handles */
+
+uint32_t pr_lua_new_handle(pr_lua *x)
+{
+    return x->free_self_count > 0 ? x->free_self[--x->free_self_count] : ++x->next_self;
+}
+
+static void free_handle(pr_lua *x, uint32_t handle)
+{
+    if (x->free_self_count == x->free_self_capacity) {
+        uint32_t capacity = x->free_self_capacity ? 2 * x->free_self_capacity : 256;
+        uint32_t *grown = pr_realloc(x->free_self, capacity * sizeof *grown);
+        if (!grown)
+            return;   /* the handle is not used again, which costs 8 bytes */
+        x->free_self = grown;
+        x->free_self_capacity = capacity;
+    }
+    x->free_self[x->free_self_count++] = handle;
+}
+
+/* Keeps the value on top of the stack in the table of selves; pops it. Raises. */
+uint32_t pr_lua_keep(lua_State *L, pr_lua *x)
+{
+    uint32_t handle = pr_lua_new_handle(x);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
+    lua_insert(L, -2);
+    lua_rawseti(L, -2, (int)handle);
+    lua_pop(L, 1);
+    return handle;
+}
+
+/* At base level: the place exists, so nothing is allocated. */
+void pr_lua_unkeep(pr_lua *x, uint32_t handle)
+{
+    lua_State *L = x->L;
+    if (handle == 0)
+        return;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
+    lua_pushboolean(L, 0);   /* not nil: the array part keeps its place */
+    lua_rawseti(L, -2, (int)handle);
+    lua_pop(L, 1);
+    free_handle(x, handle);
+}
+
+/* --- handlers by name */
+
+/* The first and the last bytes of a name, eight of each; they overlap in a short one. */
+static inline void ends_of(const char *s, uint32_t len, uint64_t *head, uint64_t *tail)
+{
+    *head = *tail = 0;
+    if (len >= 8) {
+        memcpy(head, s, 8);
+        memcpy(tail, s + len - 8, 8);
+    } else if (len >= 4) {
+        memcpy(head, s, 4);
+        memcpy(tail, s + len - 4, 4);
+    } else if (len > 0) {
+        *head = (uint64_t)(uint8_t)s[0] | (uint64_t)(uint8_t)s[len / 2] << 8 | (uint64_t)(uint8_t)s[len - 1] << 16;
+    }
+}
+
+static inline uint32_t place_of(uint64_t head, uint64_t tail, uint32_t len)
+{
+    /* Odd constants with well mixed bits; the upper half of the product is the mixed one. */
+    return (uint32_t)(((head ^ tail * UINT64_C(0x9e3779b97f4a7c15)) + len) * UINT64_C(0xd6e8feb86659fd93) >> 32);
+}
+
+static uint32_t handler_named(pr_loaded *b, const char *name, uint32_t len)
+{
+    uint64_t head, tail;
+    const pr_named *last = b->last;
+    ends_of(name, len, &head, &tail);
+    if (last && last->head == head && last->tail == tail && last->len == len && len <= 16)
+        return last->handler;
+    for (uint32_t i = place_of(head, tail, len) & b->names_mask;; i = (i + 1) & b->names_mask) {
+        const pr_named *n = &b->names[i];
+        if (!n->name)
+            return 0;
+        if (n->head == head && n->tail == tail && n->len == len && (len <= 16 || memcmp(n->name, name, len) == 0)) {
+            b->last = n;
+            return n->handler;
+        }
+    }
+}
+
+uint32_t pr_lua_handler(pr_lua *x, pr_actor *a, const pr_msg *m, uint32_t *skip)
+{
+    pr_loaded *b = pr_loaded_of(x, a);
+    uint32_t len, handler = 0;
+    *skip = 0;
+    if (b->names) {
+        const char *name = pr_msg_first_string(m, &len);
+        if (name && (handler = handler_named(b, name, len)) != 0)
+            *skip = 1;
+    }
+    return handler ? handler : b->receive;
+}
+
+/* --- loading */
+
+static void unload(pr_lua *x, pr_loaded *b)
+{
+    if (b->generation == 0)
+        return;
+    pr_lua_unkeep(x, b->start);
+    pr_lua_unkeep(x, b->receive);
+    pr_lua_unkeep(x, b->stop);
+    pr_lua_unkeep(x, b->table);
+    pr_lua_unkeep(x, b->on_failure);
+    pr_free(b->rules);
+    for (uint32_t i = 0; b->names && i <= b->names_mask; i++)
+        if (b->names[i].name)
+            pr_lua_unkeep(x, b->names[i].handler);
+    pr_free(b->names);
+    memset(b, 0, sizeof *b);
+}
+
+static uint32_t keep_field(lua_State *L, pr_lua *x, int table, const char *name)
+{
+    lua_getfield(L, table, name);
+    if (!lua_isnil(L, -1))
+        return pr_lua_keep(L, x);
+    lua_pop(L, 1);
+    return 0;
+}
+
+static double number_field(lua_State *L, int table, const char *name, double missing)
+{
+    lua_getfield(L, table, name);
+    double value = lua_isnumber(L, -1) ? lua_tonumber(L, -1) : missing;
+    lua_pop(L, 1);
+    return value;
+}
+
+static bool field_is(lua_State *L, int table, const char *name, const char *text)
+{
+    lua_getfield(L, table, name);
+    bool is = lua_type(L, -1) == LUA_TSTRING && strcmp(lua_tostring(L, -1), text) == 0;
+    lua_pop(L, 1);
+    return is;
+}
+
+static uint64_t ms_of(double seconds) { return seconds >= 1e12 ? (uint64_t)1e15 : (uint64_t)(seconds * 1000 + 0.5); }
+
+/* From the table `supervise` on top, which lua/pierrot/rules.lua has checked. Raises. */
+static void set_rules(lua_State *L, pr_lua *x, pr_loaded *b)
+{
+    int top = lua_gettop(L);
+    pr_rules *r = b->rules = pr_alloc(sizeof *r);
+    if (!r)
+        luaL_error(L, "not enough memory");
+    *r = pr_default_rules;
+    r->in_turn = true;
+    r->strategy = field_is(L, top, "strategy", "one_for_all")    ? PR_ONE_FOR_ALL
+                  : field_is(L, top, "strategy", "rest_for_one") ? PR_REST_FOR_ONE
+                                                                 : PR_ONE_FOR_ONE;
+    r->count_all = field_is(L, top, "count", "all");
+    r->escalates = field_is(L, top, "exceeded", "escalate");
+    r->intensity = (uint32_t)number_field(L, top, "intensity", r->intensity);
+    r->period_ms = ms_of(number_field(L, top, "period", 5));
+    lua_getfield(L, top, "backoff");
+    if (lua_istable(L, -1)) {
+        r->min_ms = ms_of(number_field(L, top + 1, "min", 0.1));
+        r->max_ms = ms_of(number_field(L, top + 1, "max", 10));
+        r->factor = number_field(L, top + 1, "factor", 2);
+        r->jitter = number_field(L, top + 1, "jitter", 0.1);
+    }
+    lua_pop(L, 1);
+    lua_getfield(L, top, "on_failure");
+    r->decides = lua_isfunction(L, -1);
+    if (r->decides)
+        b->on_failure = pr_lua_keep(L, x);
+    else
+        lua_pop(L, 1);
+}
+
+/* Sets up `b` from the behaviour (a function or a table) on top of the stack; pops it. Raises. */
+static void set_loaded(lua_State *L, pr_lua *x, pr_loaded *b)
+{
+    int top = lua_gettop(L);
+    b->start = b->receive = b->stop = b->table = 0;
+    b->trap_exit = false;
+    b->on_failure = 0;
+    b->rules = NULL;
+    b->names = NULL;
+    b->last = NULL;
+    if (lua_isfunction(L, top)) {
+        b->receive = pr_lua_keep(L, x);
+        return;
+    }
+    b->start = keep_field(L, x, top, "start");
+    b->receive = keep_field(L, x, top, "receive");
+    b->stop = keep_field(L, x, top, "stop");
+    lua_getfield(L, top, "trap_exit");
+    b->trap_exit = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    lua_getfield(L, top, "supervise");
+    if (lua_istable(L, -1))
+        set_rules(L, x, b);
+    lua_pop(L, 1);
+    lua_getfield(L, top, "on");
+    if (lua_istable(L, -1)) {
+        uint32_t count = 0, size = 4;
+        for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1))
+            count++;
+        while (size < 2 * count)
+            size *= 2;
+        b->names = pr_zalloc(size * sizeof *b->names);
+        if (!b->names)
+            luaL_error(L, "not enough memory");
+        b->names_mask = size - 1;
+        for (lua_pushnil(L); lua_next(L, -2);) {
+            if (lua_type(L, -2) != LUA_TSTRING) {
+                lua_pop(L, 1);
+                continue;
+            }
+            size_t len;
+            pr_named n = {.name = lua_tolstring(L, -2, &len)};
+            n.len = (uint32_t)len;
+            n.handler = pr_lua_keep(L, x);
+            ends_of(n.name, n.len, &n.head, &n.tail);
+            uint32_t i = place_of(n.head, n.tail, n.len) & b->names_mask;
+            while (b->names[i].name)
+                i = (i + 1) & b->names_mask;
+            b->names[i] = n;
+        }
+    }
+    lua_pop(L, 1);
+    b->table = pr_lua_keep(L, x);   /* anchors the names' strings */
+}
+
+static pr_loaded *slot_for(pr_lua *x, uint32_t index)
+{
+    if (index >= x->loaded_capacity) {
+        uint32_t capacity = x->loaded_capacity ? x->loaded_capacity : 64;
+        while (capacity <= index)
+            capacity *= 2;
+        pr_loaded *grown = pr_realloc(x->loaded, capacity * sizeof *grown);
+        if (!grown)
+            return NULL;
+        memset(grown + x->loaded_capacity, 0, (capacity - x->loaded_capacity) * sizeof *grown);
+        x->loaded = grown;
+        x->loaded_capacity = capacity;
+    }
+    return &x->loaded[index];
+}
+
+bool pr_lua_load_private(lua_State *L, pr_lua *x, pr_behaviour *b)
+{
+    pr_loaded *place = slot_for(x, b->index);
+    if (!place) {
+        lua_pop(L, 1);
+        return false;
+    }
+    unload(x, place);
+    pr_loaded fresh = {0};
+    set_loaded(L, x, &fresh);
+    fresh.generation = b->generation;
+    *place = fresh;
+    return true;
+}
+
+void pr_lua_unload(pr_lua *x, uint32_t index)
+{
+    unload(x, &x->loaded[index]);
+}
+
+/* As it is here, loaded if need be. Raises. */
+static pr_loaded *loaded(lua_State *L, pr_lua *x, pr_behaviour *behaviour)
+{
+    pr_loaded *b = slot_for(x, behaviour->index);
+    if (!b)
+        luaL_error(L, "not enough memory");
+    if (b->generation == behaviour->generation)
+        return b;
+    unload(x, b);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->load);
+    lua_pushlstring(L, (const char *)behaviour->bytes, behaviour->size);
+    lua_call(L, 1, 1);
+    if (lua_istable(L, -1)) {
+        lua_getfield(L, -1, "name");
+        if (lua_type(L, -1) == LUA_TSTRING)   /* a module's own name wins over the module's */
+            pr_behaviour_rename(&x->rt->behaviours, behaviour, lua_tostring(L, -1));
+        lua_pop(L, 1);
+    }
+    set_loaded(L, x, b);
+    b->generation = behaviour->generation;
+    return b;
+}
+
+pr_loaded *pr_loaded_load(lua_State *L, pr_lua *x, pr_actor *a)
+{
+    lua_settop(L, 0);
+    return loaded(L, x, a->extra && a->extra->below_count > 0 ? a->extra->below[0] : PR_GET(a->behaviour));
+}
+
+uint32_t pr_lua_load_function(lua_State *L, pr_lua *x, pr_behaviour *function)
+{
+    return loaded(L, x, function)->receive;
+}
+
+int pr_lua_become_script(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_loaded *b = pr_loaded_of(x, x->w->running);
+    uint32_t generation = b->generation;
+    pr_loaded fresh = {0};
+    lua_settop(L, 1);
+    set_loaded(L, x, &fresh);
+    fresh.generation = generation;
+    unload(x, b);
+    *b = fresh;
+    return 0;
+}
+
+void pr_lua_close_loaded(pr_lua *x)
+{
+    for (uint32_t i = 0; i < x->loaded_capacity; i++) {
+        pr_free(x->loaded[i].names);
+        pr_free(x->loaded[i].rules);
+    }
+    pr_free(x->loaded);
+    pr_free(x->free_self);
+}

@@ -1,0 +1,45 @@
+/* What the files about Lua actors share: lua_actor.c (running handlers), loaded.c (behaviours), failing.c. */
+#ifndef PR_LUA_ACTOR_H
+#define PR_LUA_ACTOR_H
+
+#include "border.h"
+
+static inline pr_lua *pr_lua_at(pr_worker *w) { return w->state; }
+
+/* --- lua_actor.c: coroutines, at base level */
+
+pr_co *pr_co_take(pr_lua *x);                /* NULL: no memory */
+void pr_co_give(pr_lua *x, pr_co *co);       /* has finished */
+void pr_co_drop(pr_lua *x, pr_co *co);       /* has raised, or will not go on */
+/* A reference to a C function with the context as upvalue, for protected calls. Raises. */
+int pr_lua_anchor(lua_State *L, pr_lua *x, lua_CFunction f);
+
+/* --- loaded.c */
+
+uint32_t pr_lua_new_handle(pr_lua *x);
+uint32_t pr_lua_keep(lua_State *L, pr_lua *x);   /* what is on top, popped. Raises */
+void pr_lua_unkeep(pr_lua *x, uint32_t handle);  /* at base level: nothing is allocated */
+/* Loads the behaviour it was spawned with if this state has not. Raises. */
+pr_loaded *pr_loaded_load(lua_State *L, pr_lua *x, pr_actor *a);
+/* The function of a handle, as a behaviour that is `receive` alone; its handle. Raises. */
+uint32_t pr_lua_load_function(lua_State *L, pr_lua *x, pr_behaviour *function);
+void pr_lua_close_loaded(pr_lua *x);
+
+static inline pr_loaded *pr_loaded_of(pr_lua *x, pr_actor *a) { return &x->loaded[PR_GET(a->behaviour)->index]; }
+
+/* The behaviour it was spawned with, whatever it has become. */
+static inline pr_loaded *pr_loaded_spawned(pr_lua *x, pr_actor *a)
+{
+    return a->extra && a->extra->below_count > 0 ? &x->loaded[a->extra->below[0]->index] : pr_loaded_of(x, a);
+}
+
+/* --- failing.c */
+
+extern const pr_kin_ops pr_lua_kin;
+/* The error value lies on top of co's stack: worker.failure. */
+pr_outcome pr_lua_failed(pr_worker *w, pr_lua *x, pr_co *co);
+/* A text lies on top of the main stack, and is popped. */
+pr_outcome pr_lua_failed_with_text(pr_worker *w, pr_lua *x);
+void pr_lua_open_failing(lua_State *L, pr_lua *x);
+
+#endif

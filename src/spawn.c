@@ -1,0 +1,138 @@
+/* Birth: a free record becomes an actor. On any thread; the spawner's actor, if it is pinned, is the parent.
+ *
+ * Everything is in place before the id is published, as whoever holds it may send from then on, and nothing can fail
+ * after it. What has been taken until then is given back in one place: a spawn that fails leaves no trace. */
+#include "life.h"
+
+#include "alloc.h"
+
+/* From here on anyone who holds the id may send. release: pairs with pr_actor_find. A root's child is published
+ * under root_lock, so that a shutdown that begins meanwhile finds it. */
+static void publish(pr_actor *a, uint64_t id, const pr_spawn *s)
+{
+    for (pr_msg *node = s->ties, *next; node; node = next) {
+        next = node->next;
+        pr_ties_add(&a->extra->ties, node);
+    }
+    if (!s->worker) {
+        pr_stack_open(&a->mailbox);
+        pr_stack_open(&a->control);
+    }
+    atomic_store_explicit(&a->id, id, memory_order_release);
+}
+
+/* What a birth takes before it is sure. */
+typedef struct birth {
+    pr_runtime *rt;
+    pr_worker *w;
+    const pr_spawn *s;
+    pr_actor *a, *parent;
+    pr_msg *wake;                /* to the worker it is to live on, unless that is this one */
+    uint64_t id;
+} birth;
+
+static pr_status give_back(birth *b, pr_status why)
+{
+    if (b->a) {
+        pr_free(b->a->extra);
+        b->a->extra = NULL;
+        pr_actor_free(&b->rt->actors, b->w ? &b->w->actors : NULL, b->a);
+    }
+    pr_msg_drop(b->w, b->wake);
+    return why;
+}
+
+static void fill(const birth *b)
+{
+    pr_actor *a = b->a;
+    const pr_spawn *s = b->s;
+    a->kind = PR_KIND_ACTOR;
+    a->restart = s->restart;
+    a->ops = s->ops;
+    PR_SET(a->behaviour, s->behaviour);
+    PR_SET(a->named, s->name ? PR_NAMED : 0);
+    PR_SET(a->parent, b->parent ? pr_actor_id(b->parent) : 0);
+    a->user = a->orders = (pr_queue){NULL, NULL};
+    a->wait = NULL;
+    a->extra = NULL;
+    a->flags = (uint16_t)(PR_FLAG_NEW | s->flags);
+    a->in_ready = 0;
+    a->self = 0;
+    a->start_args = s->args;
+    PR_SET(a->born_ms, b->w ? b->w->now_ms : pr_now_ns() / 1000000);
+    PR_SET(a->gate, s->box ? PR_GATE_BOXED : 0);
+    PR_SET(a->asking, 0);
+    PR_SET(a->handled, 0);
+    PR_SET(a->depth, 0);
+    PR_SET(a->restarts, 0);
+    PR_SET(a->state, PR_STATE_SCHEDULED);
+    PR_SET(a->first_child, 0);
+    PR_SET(a->children, 0);
+    PR_SET(a->home, (uint16_t)s->worker);
+    PR_SET(a->sched, s->worker ? PR_PINNED : PR_SCHEDULED);
+}
+
+/* Into its family, and known by its id. False: the runtime is shutting down. */
+static bool appear(const birth *b)
+{
+    pr_runtime *rt = b->rt;
+    if (b->parent) {
+        pr_family_link(rt, &b->parent->first_child, b->a);
+        PR_BUMP(b->parent->children, 1);
+        publish(b->a, b->id, b->s);
+        return true;
+    }
+    pthread_mutex_lock(&rt->root_lock);
+    bool late = atomic_load_explicit(&rt->stopping, memory_order_relaxed);
+    if (!late) {
+        pr_family_link(rt, &rt->root_first, b->a);
+        rt->root_children++;
+        publish(b->a, b->id, b->s);
+    }
+    pthread_mutex_unlock(&rt->root_lock);
+    return !late;
+}
+
+pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id)
+{
+    birth b = {.rt = rt, .w = w, .s = s, .parent = w && w->running && !(w->running->flags & PR_FLAG_FLOATS) ? w->running : NULL};
+    if (atomic_load_explicit(&rt->stopping, memory_order_acquire) ||
+        (b.parent && b.parent->flags & (PR_FLAG_ENDING | PR_FLAG_KILL)))
+        return PR_STOPPING;
+    if (b.parent && !pr_actor_extra(b.parent))   /* a parent can always be reminded of its children: see pr_stop_children */
+        return PR_NOMEM;
+    if (s->worker && !(w && w->index + 1 == s->worker) && !(b.wake = pr_msg_new(w ? &w->pool : NULL, 0)))
+        return PR_NOMEM;
+    pr_actor *a = b.a = pr_actor_alloc(&rt->actors, w ? &w->actors : NULL, &b.id);
+    if (!a)
+        return give_back(&b, PR_NOMEM);
+    fill(&b);
+    if ((s->ties || s->has_shutdown) && !pr_actor_extra(a))
+        return give_back(&b, PR_NOMEM);
+    if (s->has_shutdown)
+        a->extra->shutdown_ms = s->shutdown_ms;
+    if (s->box && !pr_box_attach(rt, s->box, a->slot, b.id))
+        return give_back(&b, PR_NOMEM);
+    int put = s->name ? pr_registry_put(&rt->names, s->name, s->name_len, b.id, id) : PR_REGISTRY_OK;
+    if (put != PR_REGISTRY_OK)
+        return give_back(&b, put == PR_REGISTRY_EXISTS ? PR_EXISTS : PR_NOMEM);
+    if (!appear(&b)) {
+        if (s->name)
+            pr_registry_remove(&rt->names, s->name, s->name_len, b.id);
+        return give_back(&b, PR_STOPPING);
+    }
+    PR_COUNT(rt, w, spawned, 1);
+    *id = b.id;
+    if (!s->worker) {
+        pr_make_ready(rt, w, a);
+    } else if (!b.wake) {
+        pr_make_ready_pinned(w, a, false);
+    } else {
+        /* Its worker learns of it by a message. It is there: workers leave when all actors have ended. */
+        b.wake->kind = PR_MSG_WAKE;
+        b.wake->target = b.id;
+        pr_stack_push(&rt->workers[s->worker - 1].control, b.wake);
+        pr_worker_wake(&rt->workers[s->worker - 1]);
+    }
+    return PR_OK;
+}
