@@ -107,6 +107,7 @@ describe("lua/pierrot/meta.lua", function()
     assert.same(names(meta["pierrot.Info"]), names(child:info()))
     local stats = pierrot.stats()
     assert.same(names(meta["pierrot.Stats"]), names(stats))
+    assert.same(names(meta["pierrot.DispatcherStats"]), names(stats.dispatchers.default))
     stats.by_worker[1].current = pierrot.self()   -- there only while a turn is under way
     assert.same(names(meta["pierrot.WorkerStats"]), names(stats.by_worker[1]))
   end)

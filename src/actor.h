@@ -177,7 +177,7 @@ struct pr_actor {
     _Atomic uint16_t home;
     uint8_t kind, restart;
     _Atomic uint8_t named;         /* enum pr_naming: what it has had; seq_cst with `id`, see die() */
-    uint8_t spare;
+    _Atomic uint8_t dispatcher;    /* its index, fixed at birth; relaxed */
     const pr_ops *ops;
     _Atomic(pr_behaviour *) behaviour; /* a reference is held; relaxed, see pr_actor_behaviour_name */
     _Atomic uint64_t parent;       /* 0: the root; relaxed */

@@ -102,6 +102,8 @@ void pr_deliver_control(pr_worker *w, pr_msg *m)
         return;
     }
     pr_actor *a = pr_actor_find(&w->rt->actors, m->target);
+    if (a && m->kind == PR_MSG_WAKE && PR_GET(a->home) == PR_HOME_FLOATING)
+        pr_worker_keep(w, a);
     if (a)
         append_order(w, a, m);
     else

@@ -306,6 +306,8 @@ static void die(pr_worker *w, pr_actor *a)
     if (behaviour)
         pr_behaviour_drop(&rt->behaviours, behaviour);
     PR_BUMP(w->counters.ended, 1);
+    if (!(a->flags & PR_FLAG_FLOATS))
+        pr_worker_count_resident(w, -1);
     w->running = NULL;
     pr_family_leave(w, a);
     if (script_failed) {

@@ -5,15 +5,12 @@
 
 #include "alloc.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
     GRACE_NS = 250000000,
-    /* Of address space; what is touched counts. Lua bounds recursion through C functions by count: the deepest that it
-     * allows (gsub in gsub) must fit, so that it ends as an error and not as a crash. */
-    STACK_BYTES = 64 << 20
+    WORKERS_MOST = 60000   /* a home has 16 bits */
 };
 
 void pr_config_init(pr_config *c)
@@ -24,15 +21,14 @@ void pr_config_init(pr_config *c)
     c->spin = 1024;   /* some 20 microseconds: about what waking a thread takes */
     c->ask_timeout = 5;
     c->log_level = PR_LOG_INFO;
+    c->dispatchers[0] = (pr_dispatcher_config){"blocking", 4, 1};
+    c->dispatcher_count = 1;
 }
 
 void pr_runtime_free(pr_runtime *rt)
 {
-    for (uint32_t i = 0; i < rt->worker_count; i++)
-        pr_worker_destroy(&rt->workers[i]);
-    pr_free(rt->workers);
+    pr_dispatchers_destroy(rt);
     pr_ports_destroy(rt);
-    pr_global_destroy(&rt->global);
     pr_depot_destroy(&rt->depot);
     pr_behaviours_destroy(&rt->behaviours);
     pr_registry_destroy(&rt->names);
@@ -67,76 +63,48 @@ static pr_runtime *make(const pr_config *c)
     bad |= pr_cond_init(&rt->watchdog.changed);
     bad |= pr_behaviours_init(&rt->behaviours);
     bad |= pr_depot_init(&rt->depot);
-    bad |= pr_global_init(&rt->global);
     bad |= pthread_mutex_init(&rt->root_lock, NULL);
     bad |= pthread_mutex_init(&rt->end_lock, NULL);
     bad |= pr_cond_init(&rt->end_changed);
-    rt->workers = pr_zalloc_line(c->workers * sizeof *rt->workers);
-    if (rt->workers)
-        for (; rt->worker_count < c->workers; rt->worker_count++)
-            if (pr_worker_init(&rt->workers[rt->worker_count], rt, rt->worker_count) != 0)
-                break;
-    if (bad || rt->worker_count < c->workers) {
+    bad |= !pr_dispatchers_init(rt);
+    if (bad) {
         pr_runtime_free(rt);
         return NULL;
     }
     return rt;
 }
 
-/* Signals are the host's: workers block all of them but those a thread raises by its own fault. */
-static int start_thread(pr_worker *w)
+/* NULL: nothing is wrong with the dispatchers that are asked for. */
+static const char *problem_of(const pr_config *c)
 {
-    sigset_t all, old;
-    sigfillset(&all);
-    sigdelset(&all, SIGSEGV);
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGFPE);
-    sigdelset(&all, SIGILL);
-    sigdelset(&all, SIGABRT);
-    sigdelset(&all, SIGTRAP);
-    sigdelset(&all, SIGPROF);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    pthread_attr_t attr;
-    int status = pthread_attr_init(&attr);
-    if (status == 0) {
-        pthread_attr_setstacksize(&attr, STACK_BYTES);
-        status = pthread_create(&w->thread, &attr, pr_worker_main, w);
-        pthread_attr_destroy(&attr);
+    uint64_t workers = c->workers;
+    for (uint32_t i = 0; i < c->dispatcher_count; i++) {
+        const pr_dispatcher_config *d = &c->dispatchers[i];
+        size_t len = d->name ? strlen(d->name) : 0;
+        if (len < 1 || len >= PR_DISPATCHER_NAME)
+            return "a dispatcher's name has 1 to 63 bytes";
+        if (strcmp(d->name, "default") == 0)
+            return "the dispatcher \"default\" has the runtime's own workers and throughput";
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(d->name, c->dispatchers[k].name) == 0)
+                return "two dispatchers have the same name";
+        if (d->workers < 1 || d->workers > PR_DISPATCHER_WORKERS)
+            return "a dispatcher has 1 to 1024 workers";
+        workers += d->workers;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return status;
+    return c->workers < 1 ? "there is at least one worker" : workers > WORKERS_MOST ? "there are at most 60000 workers" : NULL;
 }
 
 pr_runtime *pr_runtime_start(const pr_config *c, char *error, size_t cap)
 {
-    pr_runtime *rt = make(c);
+    const char *problem = c->dispatcher_count < PR_DISPATCHERS ? problem_of(c) : "there are at most 32 dispatchers";
+    pr_runtime *rt = problem ? NULL : make(c);
     if (!rt) {
-        snprintf(error, cap, "not enough memory");
+        snprintf(error, cap, "%s", problem ? problem : "not enough memory");
         return NULL;
     }
-    uint32_t started = 0;
-    atomic_store_explicit(&rt->active, rt->worker_count, memory_order_relaxed);
-    pthread_mutex_lock(&rt->end_lock);
-    for (; started < rt->worker_count; started++) {
-        int status = start_thread(&rt->workers[started]);
-        if (status != 0) {
-            rt->open_failed = true;
-            snprintf(rt->open_error, sizeof rt->open_error, "cannot start thread %u of %u: %s", started + 1,
-                     rt->worker_count, strerror(status));
-            break;
-        }
-        rt->workers[started].has_thread = true;
-        rt->threads_alive++;
-    }
-    while (rt->threads_opened < started)
-        pthread_cond_wait(&rt->end_changed, &rt->end_lock);
-    bool failed = rt->open_failed;
-    pthread_mutex_unlock(&rt->end_lock);
-    if (!failed)
+    if (pr_dispatcher_use(rt, &rt->dispatchers[PR_DISPATCHER_DEFAULT], error, cap) == PR_OK)
         return rt;
-    snprintf(error, cap, "%s", rt->open_error);
-    pr_workers_leave(rt);
-    pr_runtime_join(rt, UINT64_MAX);
     pr_runtime_free(rt);
     return NULL;
 }
@@ -197,10 +165,13 @@ static void report_stuck(pr_runtime *rt)
         uint64_t id = PR_GET(rt->workers[i].current);
         if (id == 0)
             continue;
+        const pr_dispatcher *d = rt->workers[i].dispatcher;
         char who[256];
         pr_actor_describe(rt, id, who, sizeof who);
-        pr_logf(&rt->log, PR_LOG_ERROR, "shutdown: %s has held worker %u for %.1f s and does not return; it is left behind",
-                who, i + 1, (double)(now_ms - PR_GET(rt->workers[i].current_since_ms)) / 1000);
+        pr_logf(&rt->log, PR_LOG_ERROR, "shutdown: %s has held worker %u%s%s for %.1f s and does not return; it is left behind",
+                who, i - d->first + 1, d->index == PR_DISPATCHER_DEFAULT ? "" : " of ",
+                d->index == PR_DISPATCHER_DEFAULT ? "" : d->name,
+                (double)(now_ms - PR_GET(rt->workers[i].current_since_ms)) / 1000);
     }
 }
 

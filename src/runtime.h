@@ -8,6 +8,7 @@
 #include "actor.h"
 #include "behaviour.h"
 #include "box.h"
+#include "dispatcher.h"
 #include "events.h"
 #include "groups.h"
 #include "log.h"
@@ -26,8 +27,11 @@ typedef struct pr_counters {
 } pr_counters;
 
 typedef struct pr_config {
-    uint32_t workers;            /* 1 or more */
-    uint32_t throughput;         /* messages a turn */
+    uint32_t workers;            /* of the default dispatcher; 1 or more */
+    uint32_t throughput;         /* its messages a turn */
+    /* The others. pr_config_init has put "blocking" there, with 4 workers that look for another actor after each message. */
+    pr_dispatcher_config dispatchers[PR_DISPATCHERS - 1];
+    uint32_t dispatcher_count;
     uint32_t spin;               /* looks before parking, at most */
     double ask_timeout;          /* seconds */
     enum pr_log_level log_level;
@@ -65,8 +69,9 @@ struct pr_runtime {
     pr_watchdog watchdog;
     pr_behaviours behaviours;
     pr_depot depot;
-    pr_global global;
-    pr_worker *workers;
+    pr_dispatcher *dispatchers;  /* the default one first; fixed, with their workers, before any thread runs */
+    uint32_t dispatcher_count;
+    pr_worker *workers;          /* of all dispatchers, one after the other */
     uint32_t worker_count;
     uint64_t started_ns;
 
@@ -79,15 +84,11 @@ struct pr_runtime {
     _Atomic int exit;             /* all actors have ended: workers leave. release/acquire */
     _Atomic int script_failed;
     _Atomic uint32_t monitors;    /* numbers given out; relaxed */
-    _Atomic uint32_t sleepers;    /* workers parked without a limit or for a timer. seq_cst, see worker.c */
-    _Atomic uint32_t watchers;    /* workers parked for a moment beside a small surplus */
     _Atomic uint32_t active;      /* workers that something could still happen on; see worker.c */
 
     pthread_mutex_t end_lock;     /* guards what follows, for threads that wait for an end */
     pthread_cond_t end_changed;
-    uint32_t threads_alive, threads_opened;
-    bool open_failed;
-    char open_error[512];
+    uint32_t threads_alive;
 
     pr_counters outside;          /* written with read-modify-write: many threads */
 };
@@ -147,7 +148,8 @@ typedef struct pr_spawn {
     pr_behaviour *behaviour;     /* the reference is taken on success */
     const char *name;            /* NULL: none */
     size_t name_len;
-    uint32_t worker;             /* 0: any; else index + 1 */
+    uint8_t dispatcher;          /* its index; 0: the default one, whoever spawns */
+    uint32_t worker;             /* 0: any; else 1 to the dispatcher's count */
     uint8_t restart;
     pr_box *box;                 /* NULL, or its mailbox; taken on success */
     uint16_t flags;              /* SCRIPT, FLOATS */
@@ -160,7 +162,8 @@ typedef struct pr_spawn {
 enum { PR_SHUTDOWN_MS = 5000 };
 
 /* Any thread; `w`: the parent is the actor in hand there, unless that floats; otherwise the root.
- * PR_OK and *id; PR_EXISTS and the holder in *id; PR_STOPPING; PR_NOMEM. */
+ * PR_OK and *id; PR_EXISTS and the holder in *id; PR_STOPPING; PR_NOMEM; PR_FAILURE: there is no such dispatcher or worker,
+ * or the dispatcher's threads cannot be started, as the log says then. The first birth on a dispatcher other than the default one waits for its threads. */
 pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id);
 
 /* --- naming.c */

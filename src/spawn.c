@@ -27,7 +27,8 @@ typedef struct birth {
     pr_worker *w;
     const pr_spawn *s;
     pr_actor *a, *parent;
-    pr_msg *wake;                /* to the worker it is to live on, unless that is this one */
+    uint32_t home;               /* of one that is to live on a certain worker, else 0 */
+    pr_msg *wake;                /* to that worker, unless it is this one */
     uint64_t id;
 } birth;
 
@@ -47,6 +48,7 @@ static void fill(const birth *b)
     pr_actor *a = b->a;
     const pr_spawn *s = b->s;
     a->kind = PR_KIND_ACTOR;
+    PR_SET(a->dispatcher, s->dispatcher);
     a->restart = s->restart;
     a->ops = s->ops;
     PR_SET(a->behaviour, s->behaviour);
@@ -68,7 +70,7 @@ static void fill(const birth *b)
     PR_SET(a->state, PR_STATE_SCHEDULED);
     PR_SET(a->first_child, 0);
     PR_SET(a->children, 0);
-    PR_SET(a->home, (uint16_t)s->worker);
+    PR_SET(a->home, (uint16_t)b->home);
     PR_SET(a->sched, s->worker ? PR_PINNED : PR_SCHEDULED);
 }
 
@@ -93,15 +95,35 @@ static bool appear(const birth *b)
     return !late;
 }
 
+/* Its threads; the log has what is wrong. */
+static pr_status use_dispatcher(pr_runtime *rt, uint8_t index)
+{
+    if (index >= rt->dispatcher_count)
+        return PR_FAILURE;
+    char error[512];
+    pr_status status = pr_dispatcher_use(rt, &rt->dispatchers[index], error, sizeof error);
+    if (status == PR_FAILURE)
+        pr_logf(&rt->log, PR_LOG_ERROR, "spawn: %s", error);
+    return status;
+}
+
 pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id)
 {
     birth b = {.rt = rt, .w = w, .s = s, .parent = w && w->running && !(w->running->flags & PR_FLAG_FLOATS) ? w->running : NULL};
     if (atomic_load_explicit(&rt->stopping, memory_order_acquire) ||
         (b.parent && b.parent->flags & (PR_FLAG_ENDING | PR_FLAG_KILL)))
         return PR_STOPPING;
+    pr_status usable = s->dispatcher == PR_DISPATCHER_DEFAULT ? PR_OK : use_dispatcher(rt, s->dispatcher);
+    if (usable != PR_OK)
+        return usable;
+    if (s->worker) {
+        if (s->worker > rt->dispatchers[s->dispatcher].count)
+            return PR_FAILURE;
+        b.home = rt->dispatchers[s->dispatcher].first + s->worker;
+    }
     if (b.parent && !pr_actor_extra(b.parent))   /* a parent can always be reminded of its children: see pr_stop_children */
         return PR_NOMEM;
-    if (s->worker && !(w && w->index + 1 == s->worker) && !(b.wake = pr_msg_new(w ? &w->pool : NULL, 0)))
+    if (b.home && !(w && w->index + 1 == b.home) && !(b.wake = pr_msg_new(w ? &w->pool : NULL, 0)))
         return PR_NOMEM;
     pr_actor *a = b.a = pr_actor_alloc(&rt->actors, w ? &w->actors : NULL, &b.id);
     if (!a)
@@ -123,16 +145,19 @@ pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
     }
     PR_COUNT(rt, w, spawned, 1);
     *id = b.id;
-    if (!s->worker) {
+    if (!b.home) {
         pr_make_ready(rt, w, a);
-    } else if (!b.wake) {
+        return PR_OK;
+    }
+    pr_worker_count_resident(&rt->workers[b.home - 1], 1);
+    if (!b.wake) {
         pr_make_ready_pinned(w, a, false);
     } else {
         /* Its worker learns of it by a message. It is there: workers leave when all actors have ended. */
         b.wake->kind = PR_MSG_WAKE;
         b.wake->target = b.id;
-        pr_stack_push(&rt->workers[s->worker - 1].control, b.wake);
-        pr_worker_wake(&rt->workers[s->worker - 1]);
+        pr_stack_push(&rt->workers[b.home - 1].control, b.wake);
+        pr_worker_wake(&rt->workers[b.home - 1]);
     }
     return PR_OK;
 }

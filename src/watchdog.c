@@ -6,6 +6,7 @@
 #include "alloc.h"
 
 #include <signal.h>
+#include <string.h>
 
 typedef struct seen {
     uint64_t turn, since_ns;
@@ -15,6 +16,7 @@ typedef struct seen {
 static void look(pr_runtime *rt, seen *s, uint32_t i, uint64_t now_ns)
 {
     pr_worker *w = &rt->workers[i];
+    const pr_dispatcher *dispatcher = w->dispatcher;
     /* acquire: `current` is at least that of this turn */
     uint64_t turn = atomic_load_explicit(&w->turn, memory_order_acquire), id = PR_GET(w->current);
     if (id == 0 || turn != s->turn) {
@@ -29,7 +31,8 @@ static void look(pr_runtime *rt, seen *s, uint32_t i, uint64_t now_ns)
     pr_details_ref(&d, "actor", id);
     pr_details_text(&d, "behaviour", name, pr_actor_behaviour_name(rt, id, name, sizeof name));
     pr_details_number(&d, "seconds", (double)(now_ns - s->since_ns) / 1e9);
-    pr_details_number(&d, "worker", i + 1);
+    pr_details_number(&d, "worker", i - dispatcher->first + 1);
+    pr_details_text(&d, "dispatcher", dispatcher->name, strlen(dispatcher->name));
     pr_event_publish(rt, NULL, PR_TOPIC_SLOW_TURN, &d);
 }
 

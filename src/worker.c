@@ -26,15 +26,19 @@ enum {
     SHORTLY_NS = 20000
 };
 
-int pr_worker_init(pr_worker *w, pr_runtime *rt, uint32_t index)
+int pr_worker_init(pr_worker *w, pr_runtime *rt, pr_dispatcher *d, uint32_t index)
 {
     memset(w, 0, sizeof *w);
     w->rt = rt;
+    w->dispatcher = d;
     w->index = index;
+    w->throughput = d->throughput;
     w->pool.depot = &rt->depot;
     w->clock_every = w->clock_in = 1;
-    w->spin = rt->config.spin;
-    w->steal_from = index + 1;
+    /* The default dispatcher has the cores. What others would gain by looking for long, they would take from it. */
+    w->spin_most = d->index == PR_DISPATCHER_DEFAULT || rt->config.spin < SPIN_LEAST ? rt->config.spin : SPIN_LEAST;
+    w->spin = w->spin_most;
+    w->steal_from = index - d->first + 1;
     pr_stack_open(&w->inbox);
     pr_stack_open(&w->control);
     w->random = pr_now_ns() ^ (uint64_t)index << 56;
@@ -77,11 +81,12 @@ bool pr_worker_wake(pr_worker *w)
 
 /* --- becoming ready */
 
-static void wake_some(pr_runtime *rt, const pr_worker *self)
+/* self: of that dispatcher, or NULL. */
+static void wake_some(pr_dispatcher *d, const pr_worker *self)
 {
-    uint32_t first = self ? self->index + 1 : 0;
-    for (uint32_t i = 0; i < rt->worker_count; i++) {
-        pr_worker *w = &rt->workers[(first + i) % rt->worker_count];
+    uint32_t first = self ? self->index - d->first + 1 : 0;
+    for (uint32_t i = 0; i < d->count; i++) {
+        pr_worker *w = &d->workers[(first + i) % d->count];
         if (w != self && atomic_load_explicit(&w->parker.state, memory_order_seq_cst) == PR_PARKER_PARKED) {
             pr_worker_wake(w);
             return;
@@ -91,20 +96,24 @@ static void wake_some(pr_runtime *rt, const pr_worker *self)
 
 void pr_make_ready(pr_runtime *rt, pr_worker *w, pr_actor *a)
 {
+    pr_dispatcher *d = &rt->dispatchers[PR_GET(a->dispatcher)];
+    /* Nor into the ring of a worker whose turns may be long, if whoever runs it first is to keep it: see hand_over. */
+    if (w && (w->dispatcher != d || (d->index != PR_DISPATCHER_DEFAULT && !(a->flags & PR_FLAG_FLOATS))))
+        w = NULL;
     if (!w) {
-        pr_global_push(&rt->global, a);
+        pr_global_push(&d->global, a);
     } else if (!pr_ring_push(&w->ring, a)) {
-        pr_ring_spill(&w->ring, &rt->global, a);
+        pr_ring_spill(&w->ring, &d->global, a);
     } else {
-        uint32_t sleepers = atomic_load_explicit(&rt->sleepers, memory_order_seq_cst);
-        uint32_t watchers = atomic_load_explicit(&rt->watchers, memory_order_seq_cst);
+        uint32_t sleepers = atomic_load_explicit(&d->sleepers, memory_order_seq_cst);
+        uint32_t watchers = atomic_load_explicit(&d->watchers, memory_order_seq_cst);
         if (sleepers + watchers == 0)
             return;
         /* Of a small surplus one sibling is told, which then keeps watch: see sleep_or_watch. */
         if (watchers > 0 && pr_ring_count(&w->ring) < STEAL_MIN)
             return;
     }
-    wake_some(rt, w);
+    wake_some(d, w);
 }
 
 static void unlink_ready(pr_worker *w, pr_actor *a)
@@ -272,7 +281,7 @@ static void run_messages(pr_worker *w, pr_stack *own)
 static void begin_turn(pr_worker *w, pr_actor *a)
 {
     w->running = a;
-    w->left = w->rt->config.throughput;
+    w->left = w->throughput;
     w->burst = PR_BURST;
     if (!(a->flags & (PR_FLAG_ENDING | PR_FLAG_STOP)))
         PR_SET(a->state, PR_STATE_PROCESSING);
@@ -324,7 +333,7 @@ static bool goes_on_in_line(pr_worker *w)
     if (tick % RING_EVERY == 0 && !pr_stack_empty(&w->inbox))
         return false;
     return !(pr_ring_count(&w->ring) > 0 && tick % RING_EVERY == 0) &&
-           !((PR_GET(w->rt->global.count) > 0 || PR_GET(w->ended)) && tick % GLOBAL_EVERY == 0);
+           !((PR_GET(w->dispatcher->global.count) > 0 || PR_GET(w->ended)) && tick % GLOBAL_EVERY == 0);
 }
 
 pr_msg *pr_worker_next_message(pr_worker *w)
@@ -401,12 +410,56 @@ static void pin(pr_worker *w, pr_actor *a)
     adopt(w, a, pr_stack_close(&a->mailbox), false);
 }
 
+void pr_worker_keep(pr_worker *w, pr_actor *a) { pin(w, a); }
+
+/* In a turn that has lasted for a while, as far as one can see from here. */
+static bool is_held_up(const pr_worker *w, uint64_t now_ms)
+{
+    return PR_GET(w->current) != 0 && now_ms > PR_GET(w->current_since_ms) + 1;
+}
+
+/* A Lua actor stays where it first runs. On the default dispatcher that is whoever is free first, since turns are short. On
+ * the others they may be long, and two actors of one worker wait for each other: there an actor goes to the worker that has
+ * the fewest, of those not held up. It floats on its way, SCHEDULED and in no queue, and is pinned where it arrives. False:
+ * it is best kept here. */
+static bool hand_over(pr_worker *w, pr_actor *a)
+{
+    pr_dispatcher *d = w->dispatcher;
+    uint32_t least = PR_GET(w->residents), first = w->steal_from++;
+    pr_worker *to = NULL;
+    pr_worker_clock(w);
+    for (uint32_t i = 0; i < d->count; i++) {
+        pr_worker *other = &d->workers[(first + i) % d->count];
+        uint32_t residents = PR_GET(other->residents);
+        if (residents < least && !is_held_up(other, w->now_ms)) {
+            to = other;
+            least = residents;
+        }
+    }
+    pr_msg *m = to ? pr_msg_new(&w->pool, 0) : NULL;
+    if (!m)
+        return false;
+    m->kind = PR_MSG_WAKE;
+    m->target = PR_GET(a->id);
+    pr_worker_count_resident(to, 1);
+    /* It is there: workers leave when all actors have ended. */
+    pr_stack_push(&to->control, m);
+    pr_worker_wake(to);
+    return true;
+}
+
 static void turn_floating(pr_worker *w, pr_actor *a)
 {
+    bool stays = !(a->flags & PR_FLAG_FLOATS);
+    if (stays && w->dispatcher->index != PR_DISPATCHER_DEFAULT) {
+        if (hand_over(w, a))
+            return;
+        pr_worker_count_resident(w, 1);
+    }
     /* SCHEDULED -> PROCESSING: only whoever took it from the queue may. What the last owner did is seen:
      * its store of IDLE, the scheduler's CAS on it, and the push and take of the queue follow each other. */
     atomic_store_explicit(&a->sched, PR_PROCESSING, memory_order_relaxed);
-    if (!(a->flags & PR_FLAG_FLOATS)) {
+    if (stays) {
         pin(w, a);
         turn_pinned(w, a);
         return;
@@ -442,10 +495,10 @@ static void turn_floating(pr_worker *w, pr_actor *a)
 
 static pr_actor *steal(pr_worker *w, uint32_t least)
 {
-    pr_runtime *rt = w->rt;
+    pr_dispatcher *d = w->dispatcher;
     uint32_t first = w->steal_from++;
-    for (uint32_t i = 0; i < rt->worker_count; i++) {
-        pr_worker *victim = &rt->workers[(first + i) % rt->worker_count];
+    for (uint32_t i = 0; i < d->count; i++) {
+        pr_worker *victim = &d->workers[(first + i) % d->count];
         if (victim == w || pr_ring_count(&victim->ring) < least)
             continue;
         pr_actor *a = pr_ring_steal(&victim->ring, &w->ring);
@@ -461,11 +514,11 @@ static pr_actor *steal(pr_worker *w, uint32_t least)
 /* *floating: it came from a queue of floating actors. */
 static pr_actor *next(pr_worker *w, bool *floating)
 {
-    pr_runtime *rt = w->rt;
+    pr_dispatcher *d = w->dispatcher;
     pr_actor *a;
     *floating = true;
     w->tick++;
-    if (w->tick % GLOBAL_EVERY == 0 && (a = pr_global_take(&rt->global, &w->ring, 1)))
+    if (w->tick % GLOBAL_EVERY == 0 && (a = pr_global_take(&d->global, &w->ring, 1)))
         return a;
     if (w->tick % RING_EVERY == 0 || w->ring_first > 0) {
         if ((a = pr_ring_pop(&w->ring))) {
@@ -480,8 +533,9 @@ static pr_actor *next(pr_worker *w, bool *floating)
     *floating = true;
     if ((a = pr_ring_pop(&w->ring)))
         return a;
-    uint32_t share = PR_GET(rt->global.count) / rt->worker_count + 1;
-    if ((a = pr_global_take(&rt->global, &w->ring, share < GLOBAL_SHARE ? share : GLOBAL_SHARE)))
+    /* A share of it; but one by one where a turn may be long, and whoever is free first should have the next. */
+    uint32_t share = d->index == PR_DISPATCHER_DEFAULT ? PR_GET(d->global.count) / d->count + 1 : 1;
+    if ((a = pr_global_take(&d->global, &w->ring, share < GLOBAL_SHARE ? share : GLOBAL_SHARE)))
         return a;
     return steal(w, STEAL_MIN);
 }
@@ -501,15 +555,15 @@ enum look { NOTHING, WORK, SMALL_SURPLUS };
 
 static enum look look_around(pr_worker *w, pr_worker **victim)
 {
-    pr_runtime *rt = w->rt;
+    pr_dispatcher *d = w->dispatcher;
     if (!pr_stack_empty(&w->control) || !pr_stack_empty(&w->inbox) ||
         atomic_load_explicit(&w->ended, memory_order_seq_cst) ||
-        atomic_load_explicit(&rt->global.count, memory_order_seq_cst) > 0 ||
-        atomic_load_explicit(&rt->exit, memory_order_seq_cst))
+        atomic_load_explicit(&d->global.count, memory_order_seq_cst) > 0 ||
+        atomic_load_explicit(&w->rt->exit, memory_order_seq_cst))
         return WORK;
     enum look seen = NOTHING;
-    for (uint32_t i = 0; i < rt->worker_count; i++) {
-        pr_worker *other = &rt->workers[i];
+    for (uint32_t i = 0; i < d->count; i++) {
+        pr_worker *other = &d->workers[i];
         uint32_t count = pr_ring_count(&other->ring);
         if (count >= STEAL_MIN || (count > 0 && other == w))
             return WORK;
@@ -525,17 +579,17 @@ static enum look look_around(pr_worker *w, pr_worker **victim)
  * turn then, that is, stuck behind a long handler. */
 static pr_actor *watch(pr_worker *w, pr_worker *victim)
 {
-    pr_runtime *rt = w->rt;
+    pr_dispatcher *d = w->dispatcher;
     uint64_t turn = atomic_load_explicit(&victim->turn, memory_order_acquire);
-    atomic_fetch_add_explicit(&rt->watchers, 1, memory_order_seq_cst);
-    atomic_fetch_sub_explicit(&rt->sleepers, 1, memory_order_seq_cst);
+    atomic_fetch_add_explicit(&d->watchers, 1, memory_order_seq_cst);
+    atomic_fetch_sub_explicit(&d->sleepers, 1, memory_order_seq_cst);
     bool notified = pr_parker_sleep(&w->parker, pr_now_ns() + WATCH_NS);
     pr_worker_clock(w);
-    atomic_fetch_sub_explicit(&rt->watchers, 1, memory_order_seq_cst);
+    atomic_fetch_sub_explicit(&d->watchers, 1, memory_order_seq_cst);
     if (notified)
         w->looted = true;
     if (notified)
-        atomic_fetch_sub_explicit(&rt->active, 1, memory_order_seq_cst);   /* it never left */
+        atomic_fetch_sub_explicit(&w->rt->active, 1, memory_order_seq_cst);   /* it never left */
     if (!notified && atomic_load_explicit(&victim->turn, memory_order_acquire) == turn) {
         pr_actor *a = pr_ring_steal(&victim->ring, &w->ring);
         if (a) {
@@ -551,11 +605,12 @@ static pr_actor *watch(pr_worker *w, pr_worker *victim)
 static pr_actor *sleep_or_watch(pr_worker *w)
 {
     pr_runtime *rt = w->rt;
+    pr_dispatcher *d = w->dispatcher;
     pr_worker *victim = NULL;
     /* Somebody who is answered at once is answered in less time than it takes to fall asleep and be woken. Who has just
      * woken another worker gives it the time to get up: otherwise two that talk to each other would go on sleeping
      * and waking each other, each gone when the other one comes. */
-    uint32_t looks = w->woke ? 4 * rt->config.spin : w->spin;
+    uint32_t looks = w->woke ? 4 * w->spin_most : w->spin;
     w->woke = false;
     for (uint32_t i = 0; i < looks; i++) {
         if (!pr_stack_empty(&w->inbox) || !pr_stack_empty(&w->control))
@@ -565,12 +620,12 @@ static pr_actor *sleep_or_watch(pr_worker *w)
     if (rt->config.idle_worker && rt->config.idle_worker(w))
         return NULL;
     pr_parker_prepare(&w->parker);
-    atomic_fetch_add_explicit(&rt->sleepers, 1, memory_order_seq_cst);
+    atomic_fetch_add_explicit(&d->sleepers, 1, memory_order_seq_cst);
     enum look seen = look_around(w, &victim);
     if (seen == SMALL_SURPLUS)
         return watch(w, victim);
     if (seen == WORK) {
-        atomic_fetch_sub_explicit(&rt->sleepers, 1, memory_order_seq_cst);
+        atomic_fetch_sub_explicit(&d->sleepers, 1, memory_order_seq_cst);
         if (!pr_parker_cancel(&w->parker))
             atomic_fetch_sub_explicit(&rt->active, 1, memory_order_seq_cst);   /* its waker's one too many */
         return NULL;
@@ -582,11 +637,11 @@ static pr_actor *sleep_or_watch(pr_worker *w)
     PR_BUMP(w->counters.parks, 1);
     uint64_t since_ns = pr_now_ns();
     bool notified = pr_parker_sleep(&w->parker, next_ms >= UINT64_MAX / 1000000 ? UINT64_MAX : next_ms * 1000000);
-    atomic_fetch_sub_explicit(&rt->sleepers, 1, memory_order_seq_cst);
+    atomic_fetch_sub_explicit(&d->sleepers, 1, memory_order_seq_cst);
     /* A short sleep would have been spared by looking for longer; after a long one, less will do. */
     bool shortly = notified && pr_now_ns() - since_ns < SHORTLY_NS;
-    uint32_t spin = shortly ? 2 * w->spin + 1 : w->spin / 2, least = rt->config.spin < SPIN_LEAST ? rt->config.spin : SPIN_LEAST;
-    w->spin = spin < least ? least : spin > rt->config.spin ? rt->config.spin : spin;
+    uint32_t spin = shortly ? 2 * w->spin + 1 : w->spin / 2, least = w->spin_most < SPIN_LEAST ? w->spin_most : SPIN_LEAST;
+    w->spin = spin < least ? least : spin > w->spin_most ? w->spin_most : spin;
     if (notified && !counted_out)
         atomic_fetch_sub_explicit(&rt->active, 1, memory_order_seq_cst);
     if (!notified && counted_out)
@@ -600,12 +655,12 @@ static pr_actor *sleep_or_watch(pr_worker *w)
 /* After taking some of a surplus: whoever else sleeps is told of the rest. */
 static void pass_on(pr_worker *w)
 {
-    pr_runtime *rt = w->rt;
-    if (atomic_load_explicit(&rt->sleepers, memory_order_seq_cst) == 0)
+    pr_dispatcher *d = w->dispatcher;
+    if (atomic_load_explicit(&d->sleepers, memory_order_seq_cst) == 0)
         return;
-    for (uint32_t i = 0; i < rt->worker_count; i++)
-        if (pr_ring_count(&rt->workers[i].ring) > 0) {
-            wake_some(rt, w);
+    for (uint32_t i = 0; i < d->count; i++)
+        if (pr_ring_count(&d->workers[i].ring) > 0) {
+            wake_some(d, w);
             return;
         }
 }
@@ -668,23 +723,27 @@ void *pr_worker_main(void *worker)
 {
     pr_worker *w = worker;
     pr_runtime *rt = w->rt;
-    char error[sizeof rt->open_error] = "";
+    pr_dispatcher *d = w->dispatcher;
+    char error[sizeof d->error] = "";
     int status = rt->config.open_worker ? rt->config.open_worker(w, error, sizeof error) : 0;
     pthread_mutex_lock(&rt->end_lock);
-    rt->threads_opened++;
-    if (status != 0 && !rt->open_failed) {
-        rt->open_failed = true;
-        snprintf(rt->open_error, sizeof rt->open_error, "%s", error);
+    d->opened++;
+    if (status != 0 && !d->open_failed) {
+        d->open_failed = true;
+        snprintf(d->error, sizeof d->error, "%s", error);
     }
     pthread_cond_broadcast(&rt->end_changed);
+    while (d->start == PR_START_WAITS)
+        pthread_cond_wait(&rt->end_changed, &rt->end_lock);
+    bool go = d->start == PR_START_GO;
     pthread_mutex_unlock(&rt->end_lock);
-    if (status == 0) {
+    if (go) {
         while (!atomic_load_explicit(&rt->exit, memory_order_acquire))
             step(w);
         close_inboxes(w);
-        if (rt->config.close_worker)
-            rt->config.close_worker(w);
     }
+    if (status == 0 && rt->config.close_worker)
+        rt->config.close_worker(w);
     pthread_mutex_lock(&rt->end_lock);
     rt->threads_alive--;
     pthread_cond_broadcast(&rt->end_changed);

@@ -27,10 +27,13 @@ struct pr_worker {
     _Atomic uint64_t current_since_ms;
     pr_counters counters;
     _Atomic uint64_t lua_bytes;               /* what the state holds, as of the last idle moment */
+    _Atomic uint32_t residents;               /* actors that stay here; not counted on the default dispatcher. See hand_over */
 
     /* --- the owner's */
     _Alignas(64) pr_runtime *rt;
-    uint32_t index;
+    pr_dispatcher *dispatcher;
+    uint32_t index;                           /* in runtime.workers */
+    uint32_t throughput;                      /* the dispatcher's */
     uint32_t tick;
     pr_actor *ready_head, *ready_tail;        /* pinned actors with something to do ... */
     pr_actor *ready_front;                    /* ... and the last of those with an order, or NULL */
@@ -52,7 +55,7 @@ struct pr_worker {
     pr_wait *free_waits;
     uint32_t next_ask;
     uint32_t steal_from;
-    uint32_t spin;                            /* looks before parking, as it has paid lately */
+    uint32_t spin, spin_most;                 /* looks before parking, as it has paid lately, and at most */
     bool woke;                                /* it has woken another worker since it last looked for long */
     void *state;                              /* the language's */
     pthread_t thread;
@@ -62,7 +65,7 @@ struct pr_worker {
 };
 
 void *pr_worker_main(void *worker);
-int pr_worker_init(pr_worker *w, pr_runtime *rt, uint32_t index);
+int pr_worker_init(pr_worker *w, pr_runtime *rt, pr_dispatcher *d, uint32_t index);
 void pr_worker_destroy(pr_worker *w);
 
 /* Makes sure that `w` looks at its queues. Any thread, after its work is visible there. */
@@ -99,6 +102,15 @@ static inline uint64_t pr_worker_random(pr_worker *w)
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
 }
+
+/* Births and ends of actors that stay on `w`. Relaxed: for choosing among workers, ordered with nothing. */
+static inline void pr_worker_count_resident(pr_worker *w, int by)
+{
+    if (w->dispatcher->index != PR_DISPATCHER_DEFAULT)
+        atomic_fetch_add_explicit(&w->residents, (uint32_t)by, memory_order_relaxed);
+}
+/* A Lua actor that still floats, sent here by a WAKE: from now on it is this worker's. */
+void pr_worker_keep(pr_worker *w, pr_actor *a);
 
 /* delivery.c: on the owner, what came in through its inboxes. */
 void pr_deliver(pr_worker *w, pr_msg *m);

@@ -10,6 +10,7 @@ local transport = require "pierrot.transport"
 local values = require "pierrot.values"
 local errors = require "pierrot.errors"
 local mailboxes = require "pierrot.mailbox"
+local dispatchers = require "pierrot.dispatchers"
 
 local pierrot = { version = core.version }
 local inside = core.inside
@@ -151,9 +152,9 @@ require "pierrot.flow"(pierrot, core, misuse)
 -- Spawning -----------------------------------------------------------------------------------------------------
 
 local restarts = { transient = 0, permanent = 1, temporary = 2 }
-local later = { dispatcher = true, reentrant = true, timeslice = true }
+local later = { reentrant = true, timeslice = true }
 local known = { name = true, restart = true, worker = true, link = true, monitor = true, shutdown = true,
-                mailbox = true }
+                mailbox = true, dispatcher = true }
 
 -- behaviour -> { handle, watch }; a behaviour is packed once while what it reads stays the same
 local carried = setmetatable({}, { __mode = "k" })
@@ -257,7 +258,8 @@ local function check_options(options)
       if later[key] then
         misuse(3, "spawn: the option '%s' is not in this version of pierrot", key)
       end
-      misuse(3, "spawn: unknown option '%s' (there are name, restart, worker, link, monitor, shutdown, mailbox)", key)
+      misuse(3, "spawn: unknown option '%s' (there are name, restart, dispatcher, worker, link, monitor, shutdown, "
+                .. "mailbox)", key)
     end
   end
   local name, restart, worker = options.name, options.restart, options.worker
@@ -271,9 +273,17 @@ local function check_options(options)
   if worker == nil then
     worker = 0
   elseif worker == "here" then
-    worker = 2 ^ 32 - 1
+    worker = dispatchers.HERE
   elseif type(worker) ~= "number" or worker < 1 or worker % 1 ~= 0 or worker > 65000 then
     misuse(3, 'spawn: worker: "here" or an index from 1 expected, got %s', tostring(worker))
+  end
+  local place = worker
+  if options.dispatcher ~= nil then
+    local found, wrong = dispatchers.place(core, options.dispatcher, worker)
+    if not found then
+      misuse(3, "spawn: %s", wrong)
+    end
+    place = found
   end
   local problem = options.mailbox ~= nil and mailboxes.problem_of(options.mailbox)
   if problem then
@@ -281,7 +291,7 @@ local function check_options(options)
   end
   local link, monitor, shutdown = options.link, options.monitor, options.shutdown
   if link == nil and monitor == nil and shutdown == nil then
-    return name, restarts[restart or "transient"], worker, false
+    return name, restarts[restart or "transient"], place, false
   end
   for _, key in ipairs { "link", "monitor" } do
     if options[key] ~= nil and type(options[key]) ~= "boolean" then
@@ -291,7 +301,7 @@ local function check_options(options)
   if shutdown ~= nil and (type(shutdown) ~= "number" or not (shutdown >= 0)) then
     misuse(3, "spawn: shutdown: a number of seconds, 0 or more, expected, got %s", tostring(shutdown))
   end
-  return name, restarts[restart or "transient"], worker,
+  return name, restarts[restart or "transient"], place,
          { link = link, monitor = monitor, shutdown = shutdown and math.ceil(shutdown * 1000) }
 end
 
@@ -328,7 +338,7 @@ function pierrot.spawn(behaviour, ...)
     return answer(core.spawn(entry.handle, nil, 0, 0, false, ...))
   end
   if type(behaviour) == "table" and behaviour[1] ~= nil then
-    local name, restart, worker, rare = check_options(behaviour)
+    local name, restart, place, rare = check_options(behaviour)
     local handle, problem = carry(behaviour[1])
     if not handle then
       misuse(2, "spawn: %s", problem)
@@ -338,11 +348,11 @@ function pierrot.spawn(behaviour, ...)
       if not kept then
         misuse(2, "spawn: mailbox: %s", trouble)
       end
-      local ref, reason, holder = core.spawn(handle, name, restart, worker, rare,
+      local ref, reason, holder = core.spawn(handle, name, restart, place, rare,
                                              unpack(behaviour, 2, highest(behaviour)))
       return kept and ref, reason, holder
     end
-    return answer(core.spawn(handle, name, restart, worker, rare, unpack(behaviour, 2, highest(behaviour))))
+    return answer(core.spawn(handle, name, restart, place, rare, unpack(behaviour, 2, highest(behaviour))))
   end
   if behaviour == nil then
     misuse(2, "spawn: a behaviour (a function, a table or a module's name) expected, got nil")
@@ -471,8 +481,9 @@ local function number_option(options, name, default, least, most, whole)
   return value
 end
 
-local start_options = { workers = true, throughput = true, ask_timeout = true, log = true, spin = true }
-local start_later = { dispatchers = true, memory_limit = true, seed = true, control = true }
+local start_options = { workers = true, throughput = true, ask_timeout = true, log = true, spin = true,
+                        dispatchers = true }
+local start_later = { memory_limit = true, seed = true, control = true }
 
 function pierrot.start(options)
   options = options or {}
@@ -483,7 +494,8 @@ function pierrot.start(options)
     if start_later[key] then
       misuse(2, "start: the option '%s' is not in this version of pierrot", key)
     elseif not start_options[key] then
-      misuse(2, "start: unknown option '%s' (there are workers, throughput, ask_timeout, log, spin)", tostring(key))
+      misuse(2, "start: unknown option '%s' (there are workers, throughput, ask_timeout, log, spin, dispatchers)",
+             tostring(key))
     end
   end
   local level = levels[options.log or "info"]
@@ -494,9 +506,13 @@ function pierrot.start(options)
   local throughput = number_option(options, "throughput", 32, 1, 1e9, true)
   local ask_timeout = number_option(options, "ask_timeout", 5, 0, 1e9)
   local spin = number_option(options, "spin", nil, 0, 1e9, true)
+  local list, problem = dispatchers.list(options.dispatchers)
+  if not list then
+    misuse(2, "start: dispatchers%s", problem)
+  end
   carried = setmetatable({}, { __mode = "k" })   -- handles belong to one runtime
   modules = {}
-  return answer(core.start(workers, throughput, ask_timeout, level, spin))
+  return answer(core.start(workers, throughput, ask_timeout, level, spin, list))
 end
 
 function pierrot.shutdown(seconds)

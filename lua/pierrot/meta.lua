@@ -83,7 +83,8 @@ local Ref = {}
 ---@field name? string unique in the runtime, 1 to 255 bytes
 ---@field restart? "transient"|"permanent"|"temporary"
 ---@field mailbox? integer|pierrot.Mailbox a capacity, or more; default: no bound
----@field worker? "here"|integer the spawner's worker, or an index from 1; default: any
+---@field dispatcher? string "default", "blocking", or one named at start; default: "default", whoever spawns
+---@field worker? "here"|integer the spawner's worker, or an index from 1 within the dispatcher; default: any
 ---@field shutdown? number seconds to stop in, default 5; 0: killed at once; math.huge: no limit
 ---@field link? boolean links it to the spawner from its birth
 ---@field monitor? boolean monitors it from its birth: `spawn` returns the monitor as well
@@ -105,7 +106,8 @@ local Ref = {}
 ---@field id string
 ---@field name? string the first of its registered names
 ---@field behaviour string
----@field worker? integer nil while it has not started
+---@field dispatcher? string nil for a plain program's thread
+---@field worker? integer within its dispatcher; nil while it has not started
 ---@field state "idle"|"scheduled"|"processing"|"suspended"|"stopping"
 ---@field depth integer messages in its mailbox
 ---@field high_water? integer the most there ever were; this and the next three: with the option `mailbox`
@@ -127,11 +129,25 @@ local Ref = {}
 ---@field lua_kb number memory of its Lua state, as of its last idle moment
 ---@field current? pierrot.Ref the actor whose turn it is
 
+--- Figures of one dispatcher, sums of its workers'.
+---@class pierrot.DispatcherStats
+---@field workers integer
+---@field throughput integer
+---@field running boolean whether its threads have been started: at the first spawn on it
+---@field busy integer workers in a turn now
+---@field queued integer actors in line that have not started
+---@field handled integer
+---@field turns integer
+---@field steals integer
+---@field parks integer
+---@field by_worker pierrot.WorkerStats[]
+
 --- Counters since the start, and what is there now. When nothing is under way,
 --- `sent == handled + dead_letters + cancelled`.
 ---@class pierrot.Stats
----@field workers integer
+---@field workers integer of the default dispatcher, as `throughput` and `by_worker`
 ---@field throughput integer
+---@field dispatchers table<string, pierrot.DispatcherStats> by name
 ---@field uptime number seconds
 ---@field actors integer alive now
 ---@field names integer registered now
@@ -154,11 +170,16 @@ local Ref = {}
 ---@field parks integer
 ---@field by_worker pierrot.WorkerStats[]
 
+---@class pierrot.DispatcherOptions
+---@field workers integer threads, 1 to 1024; default for "blocking": 4
+---@field throughput? integer messages an actor handles in one turn; default: start's, for "blocking" 1
+
 ---@class pierrot.StartOptions
 ---@field workers? integer threads, 1 to 1024; default: the cores, at least 2
 ---@field throughput? integer messages an actor handles in one turn; default 32
 ---@field ask_timeout? number default 5
 ---@field log? pierrot.LogLevel default "info"
+---@field dispatchers? table<string, integer|pierrot.DispatcherOptions> by name; workers, or more. "blocking" has 4 by default
 ---@field spin? integer looks for work before a worker sleeps; default 64
 
 -- Refs -------------------------------------------------------------------------------------------------------------

@@ -29,8 +29,13 @@ enum { STALL_S = 10, STALL_SANITIZED_S = 40 };
 __attribute__((no_sanitize("thread"))) static void dump(pr_runtime *rt, int still)
 {
     static const char *const parker[] = {"awake", "parked", "notified"};
-    fprintf(stderr, "no progress for %d s\nactive %u sleepers %u watchers %u stopping %d exit %d global %u root children %u\n",
-            still, rt->active, rt->sleepers, rt->watchers, rt->stopping, rt->exit, rt->global.count, rt->root_children);
+    fprintf(stderr, "no progress for %d s\nactive %u stopping %d exit %d root children %u\n",
+            still, rt->active, rt->stopping, rt->exit, rt->root_children);
+    for (uint32_t i = 0; i < rt->dispatcher_count; i++) {
+        pr_dispatcher *d = &rt->dispatchers[i];
+        fprintf(stderr, "dispatcher %s: %s, workers %u to %u, sleepers %u watchers %u global %u\n", d->name,
+                d->up ? "up" : "not used", d->first + 1, d->first + d->count, d->sleepers, d->watchers, d->global.count);
+    }
     for (uint32_t i = 0; i < rt->worker_count; i++) {
         pr_worker *w = &rt->workers[i];
         fprintf(stderr, "worker %u: %s, ring %u, pinned ready: %s, inbox %s, control %s, ended %s, timers %zu, turns %llu, current %llx\n",

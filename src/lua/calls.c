@@ -261,7 +261,48 @@ static void keep_ties(pr_lua *x, rare *r, uint64_t child)
         }
 }
 
-/* spawn(handle, name or nil, restart, worker, rare, ...) -> ref [, monitor] | nil, reason, holder */
+/* dispatcher(name) -> its number from 1, or nil and the names of those there are */
+static int l_dispatcher(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, 4);
+    size_t len;
+    const char *name = luaL_checklstring(L, 1, &len);
+    const pr_dispatcher *d = pr_dispatcher_named(rt, name, len);
+    if (d) {
+        lua_pushinteger(L, (lua_Integer)d->index + 1);
+        return 1;
+    }
+    char names[PR_DISPATCHERS * (PR_DISPATCHER_NAME + 4)];
+    lua_pushnil(L);
+    lua_pushlstring(L, names, pr_dispatchers_list(rt, names, sizeof names));
+    return 2;
+}
+
+/* `place` says where: PLACES times the dispatcher's number (0: none is named) + the worker's there (0: any). */
+enum { PLACES = 1 << 16, PLACE_HERE = PLACES - 1 };
+
+static void where(lua_State *L, pr_lua *x, uint32_t place, pr_spawn *s)
+{
+    pr_runtime *rt = x->rt;
+    uint32_t number = place / PLACES;
+    const pr_dispatcher *d = &rt->dispatchers[number ? number - 1 : PR_DISPATCHER_DEFAULT];
+    s->worker = place % PLACES;
+    if (s->worker == PLACE_HERE && x->w) {
+        const pr_dispatcher *here = x->w->dispatcher;
+        if (number && d != here)
+            pr_lua_raise(L, 2, "spawn: worker = \"here\" is a worker of the dispatcher \"%s\", not of \"%s\"", here->name, d->name);
+        d = here;
+        s->worker = x->w->index - here->first + 1;
+    } else if (s->worker == PLACE_HERE) {
+        s->worker = 0;
+    }
+    s->dispatcher = (uint8_t)d->index;
+    if (s->worker > d->count)
+        pr_lua_raise(L, 2, "spawn: worker %d does not exist: the dispatcher \"%s\" has %d", (int)s->worker, d->name, (int)d->count);
+}
+
+/* spawn(handle, name or nil, restart, place, rare, ...) -> ref [, monitor] | nil, reason, holder */
 static int l_spawn(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
@@ -274,13 +315,18 @@ static int l_spawn(lua_State *L)
     s.behaviour = h->behaviour;
     s.name = lua_tolstring(L, 2, &s.name_len);
     s.restart = (uint8_t)lua_tointeger(L, 3);
-    s.worker = (uint32_t)lua_tointeger(L, 4);
-    if (s.worker == UINT32_MAX)
-        s.worker = x->w ? x->w->index + 1 : 0;
-    if (s.worker > rt->worker_count)
-        return pr_lua_raise(L, 2, "spawn: worker %d does not exist: there are %d", (int)s.worker, (int)rt->worker_count);
+    uint32_t place = (uint32_t)lua_tointeger(L, 4);
+    if (place)
+        where(L, x, place, &s);
     if (lua_istable(L, 5) && x->w && !x->w->running)
         return pr_lua_raise(L, 2, "spawn: no actor is running here: there is none to link or to monitor for");
+    char error[512] = "";
+    pr_status status = s.dispatcher ? pr_dispatcher_use(rt, &rt->dispatchers[s.dispatcher], error, sizeof error) : PR_OK;
+    if (status == PR_FAILURE) {
+        lua_pushnil(L);
+        lua_pushstring(L, error);
+        return 2;
+    }
     if (lua_gettop(L) > 5)
         s.args = pr_lua_encode(L, x, 6, "argument", 2);
     uint64_t id;
@@ -293,7 +339,7 @@ static int l_spawn(lua_State *L)
     pr_behaviour_hold(h->behaviour);
     if (has_mailbox)
         s.box = pr_box_new(rt, &x->mailbox);
-    pr_status status = has_mailbox && !s.box ? PR_NOMEM : pr_actor_spawn(rt, x->w, &s, &id);
+    status = has_mailbox && !s.box ? PR_NOMEM : pr_actor_spawn(rt, x->w, &s, &id);
     if (status == PR_OK) {
         if (r.link || r.monitor)
             keep_ties(x, &r, id);
@@ -497,7 +543,7 @@ void pr_lua_open_calls(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg functions[] = {
         {"tell", l_tell}, {"stop", l_stop}, {"stop_wrapped", l_stop_wrapped}, {"drain", l_drain}, {"kill", l_kill}, {"is_alive", l_is_alive},
-        {"intern", l_intern}, {"spawn", l_spawn}, {"send_after", l_send_after}, {"send_every", l_send_every},
+        {"intern", l_intern}, {"dispatcher", l_dispatcher}, {"spawn", l_spawn}, {"send_after", l_send_after}, {"send_every", l_send_every},
         {"register", l_register}, {"unregister", l_unregister}, {"whereis", l_whereis}, {"now", l_now},
         {"log_on", l_log_on}, {"log", l_log}, {"log_level", l_log_level}, {NULL, NULL}};
     static const luaL_Reg inside[] = {{"tell", l_tell_inside}, {NULL, NULL}};

@@ -78,8 +78,13 @@ static int l_info(lua_State *L)
     lua_pushstring(L, text);
     lua_setfield(L, -2, "behaviour");
     uint16_t home = PR_GET(a->home);
-    if (home != PR_HOME_FLOATING && home != PR_HOME_PORT)
-        set_number(L, "worker", home);
+    if (home != PR_HOME_PORT) {
+        const pr_dispatcher *d = &rt->dispatchers[PR_GET(a->dispatcher)];
+        if (home != PR_HOME_FLOATING)
+            set_number(L, "worker", home - d->first);
+        lua_pushstring(L, d->name);
+        lua_setfield(L, -2, "dispatcher");
+    }
     uint8_t state = PR_GET(a->state);
     lua_pushstring(L, states[state]);
     lua_setfield(L, -2, "state");
@@ -109,6 +114,54 @@ static int l_info(lua_State *L)
     return 1;
 }
 
+static void push_workers(lua_State *L, const pr_dispatcher *d)
+{
+    lua_createtable(L, (int)d->count, 0);
+    for (uint32_t i = 0; i < d->count; i++) {
+        const pr_worker *w = &d->workers[i];
+        lua_createtable(L, 0, 8);
+        set_number(L, "handled", (double)PR_GET(w->counters.handled));
+        set_number(L, "turns", (double)PR_GET(w->turn));
+        set_number(L, "steals", (double)PR_GET(w->counters.steals));
+        set_number(L, "parks", (double)PR_GET(w->counters.parks));
+        set_number(L, "lua_kb", (double)PR_GET(w->lua_bytes) / 1024);
+        uint64_t current = PR_GET(w->current);
+        if (current) {
+            pr_lua_push_ref(L, current);
+            lua_setfield(L, -2, "current");
+        }
+        lua_rawseti(L, -2, (int)i + 1);
+    }
+}
+
+static void push_dispatcher(lua_State *L, pr_dispatcher *d)
+{
+    uint32_t busy = 0, queued = PR_GET(d->global.count);
+    uint64_t handled = 0, turns = 0, steals = 0, parks = 0;
+    for (uint32_t i = 0; i < d->count; i++) {
+        const pr_worker *w = &d->workers[i];
+        busy += PR_GET(w->current) != 0;
+        queued += pr_ring_count(&w->ring);
+        handled += PR_GET(w->counters.handled);
+        turns += PR_GET(w->turn);
+        steals += PR_GET(w->counters.steals);
+        parks += PR_GET(w->counters.parks);
+    }
+    lua_createtable(L, 0, 10);
+    set_number(L, "workers", d->count);
+    set_number(L, "throughput", d->throughput);
+    lua_pushboolean(L, atomic_load_explicit(&d->up, memory_order_relaxed));
+    lua_setfield(L, -2, "running");
+    set_number(L, "busy", busy);
+    set_number(L, "queued", queued);
+    set_number(L, "handled", (double)handled);
+    set_number(L, "turns", (double)turns);
+    set_number(L, "steals", (double)steals);
+    set_number(L, "parks", (double)parks);
+    push_workers(L, d);
+    lua_setfield(L, -2, "by_worker");
+}
+
 /* stats() */
 static int l_stats(lua_State *L)
 {
@@ -125,7 +178,7 @@ static int l_stats(lua_State *L)
     }
     lua_setfield(L, -2, "dead_letters_by_reason");
     set_number(L, "dead_letters", (double)dead);
-    set_number(L, "workers", rt->worker_count);
+    set_number(L, "workers", rt->config.workers);
     set_number(L, "throughput", rt->config.throughput);
     set_number(L, "actors", (double)(PR_GET(c.spawned) - PR_GET(c.ended)));
     set_number(L, "spawned", (double)PR_GET(c.spawned));
@@ -145,26 +198,16 @@ static int l_stats(lua_State *L)
     set_number(L, "memberships", (double)pr_groups_count(&rt->groups));
     set_number(L, "events_lost", (double)PR_GET(rt->events.lost));
     set_number(L, "names", (double)pr_registry_count(&rt->names));
-    lua_createtable(L, (int)rt->worker_count, 0);
-    for (uint32_t i = 0; i < rt->worker_count; i++) {
-        pr_worker *w = &rt->workers[i];
-        lua_createtable(L, 0, 8);
-        set_number(L, "handled", (double)PR_GET(w->counters.handled));
-        set_number(L, "turns", (double)PR_GET(w->turn));
-        set_number(L, "steals", (double)PR_GET(w->counters.steals));
-        set_number(L, "parks", (double)PR_GET(w->counters.parks));
-        set_number(L, "lua_kb", (double)PR_GET(w->lua_bytes) / 1024);
-        uint64_t current = PR_GET(w->current);
-        if (current) {
-            pr_lua_push_ref(L, current);
-            lua_setfield(L, -2, "current");
-        }
-        lua_rawseti(L, -2, (int)i + 1);
-    }
+    push_workers(L, &rt->dispatchers[PR_DISPATCHER_DEFAULT]);
     lua_setfield(L, -2, "by_worker");
+    lua_createtable(L, 0, (int)rt->dispatcher_count);
+    for (uint32_t i = 0; i < rt->dispatcher_count; i++) {
+        push_dispatcher(L, &rt->dispatchers[i]);
+        lua_setfield(L, -2, rt->dispatchers[i].name);
+    }
+    lua_setfield(L, -2, "dispatchers");
     return 1;
 }
-
 /* stop_all(): shutdown has begun when this returns; from inside a handler too. */
 static int l_stop_all(lua_State *L)
 {
@@ -178,7 +221,7 @@ static int l_worker(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
     if (x->w)
-        lua_pushinteger(L, (lua_Integer)x->w->index + 1);
+        lua_pushinteger(L, (lua_Integer)(x->w->index - x->w->dispatcher->first) + 1);
     else
         lua_pushnil(L);
     return 1;

@@ -168,7 +168,20 @@ static pr_lua_paths *paths_of(lua_State *L)
     return NULL;
 }
 
-/* start(workers, throughput, ask_timeout, log level, spin): all checked by the Lua half. -> true | nil, reason */
+/* { { name, workers, throughput or false }, ... } at `index`. The names stay the table's. */
+static void dispatchers_of(lua_State *L, int index, pr_config *c)
+{
+    c->dispatcher_count = (uint32_t)lua_objlen(L, index);
+    for (uint32_t i = 0; i < c->dispatcher_count; i++) {
+        lua_rawgeti(L, index, (int)i + 1);
+        for (int field = 1; field <= 3; field++)
+            lua_rawgeti(L, -field, field);
+        c->dispatchers[i] = (pr_dispatcher_config){lua_tostring(L, -3), (uint32_t)lua_tointeger(L, -2), (uint32_t)lua_tointeger(L, -1)};
+        lua_pop(L, 4);
+    }
+}
+
+/* start(workers, throughput, ask_timeout, log level, spin, dispatchers): all checked by the Lua half. -> true | nil, reason */
 static int l_start(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
@@ -185,6 +198,7 @@ static int l_start(lua_State *L)
     c.log_level = (enum pr_log_level)lua_tointeger(L, 4);
     if (!lua_isnil(L, 5))
         c.spin = (uint32_t)lua_tointeger(L, 5);
+    dispatchers_of(L, 6, &c);
     c.first_generation = x->first_generation;
     c.priority = pr_lua_priority;
     c.open_worker = pr_lua_open_worker;
