@@ -153,6 +153,7 @@ typedef struct pr_spawn {
     uint8_t restart;
     pr_box *box;                 /* NULL, or its mailbox; taken on success */
     uint16_t flags;              /* SCRIPT, FLOATS */
+    bool at_root;                /* the root's child, whoever spawns */
     pr_msg *args;                /* NULL or start's arguments; taken on success */
     pr_msg *ties;                /* nodes for the actor's table (see ties.h), linked by next; taken on success */
     bool has_shutdown;           /* shutdown_ms is meant; else it is PR_SHUTDOWN_MS */
@@ -161,9 +162,10 @@ typedef struct pr_spawn {
 
 enum { PR_SHUTDOWN_MS = 5000 };
 
-/* Any thread; `w`: the parent is the actor in hand there, unless that floats; otherwise the root.
+/* Any thread; `w`: the parent is the actor in hand there, unless that floats; otherwise, and with at_root, the root.
  * PR_OK and *id; PR_EXISTS and the holder in *id; PR_STOPPING; PR_NOMEM; PR_FAILURE: there is no such dispatcher or worker,
- * or the dispatcher's threads cannot be started, as the log says then. The first birth on a dispatcher other than the default one waits for its threads. */
+ * or the dispatcher's threads cannot be started, as the log says then. The first birth on a dispatcher other than the
+ * default one waits for its threads. */
 pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id);
 
 /* --- naming.c */

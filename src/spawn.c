@@ -109,7 +109,9 @@ static pr_status use_dispatcher(pr_runtime *rt, uint8_t index)
 
 pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id)
 {
-    birth b = {.rt = rt, .w = w, .s = s, .parent = w && w->running && !(w->running->flags & PR_FLAG_FLOATS) ? w->running : NULL};
+    birth b = {.rt = rt, .w = w, .s = s};
+    if (w && w->running && !(w->running->flags & PR_FLAG_FLOATS) && !s->at_root)
+        b.parent = w->running;
     if (atomic_load_explicit(&rt->stopping, memory_order_acquire) ||
         (b.parent && b.parent->flags & (PR_FLAG_ENDING | PR_FLAG_KILL)))
         return PR_STOPPING;

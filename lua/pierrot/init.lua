@@ -11,6 +11,7 @@ local values = require "pierrot.values"
 local errors = require "pierrot.errors"
 local mailboxes = require "pierrot.mailbox"
 local dispatchers = require "pierrot.dispatchers"
+local blocking = require "pierrot.blocking"
 
 local pierrot = { version = core.version }
 local inside = core.inside
@@ -402,7 +403,7 @@ hook("load", function(bytes)
   if bytes:sub(1, #script_mark) == script_mark then
     return { start = run_script(bytes:sub(#script_mark + 1)) }
   end
-  return transport.unpack(bytes, _G)
+  return blocking.load(bytes) or transport.unpack(bytes, _G)
 end)
 
 hook("explain", values.explain)
@@ -426,6 +427,7 @@ require("pierrot.supervisor").install(pierrot, core, misuse, function(spec)
   return (tostring(problem):gsub("^.-spawn: ", ""))
 end)
 require("pierrot.asks").install(pierrot, misuse)
+blocking.install(pierrot, core, misuse, is_ref, name_of)
 
 -- The log ------------------------------------------------------------------------------------------------------
 
@@ -512,6 +514,7 @@ function pierrot.start(options)
   end
   carried = setmetatable({}, { __mode = "k" })   -- handles belong to one runtime
   modules = {}
+  blocking.reset()
   return answer(core.start(workers, throughput, ask_timeout, level, spin, list))
 end
 

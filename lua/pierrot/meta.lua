@@ -617,6 +617,23 @@ function pierrot.ask_all(list, seconds) end
 ---@return "stopping"|"not enough memory"|nil reason
 function pierrot.pipe(ask, to, name, seconds) end
 
+--- Calls `fn(...)` on a thread of the dispatcher "blocking" and returns its values: for what holds a thread (C that
+--- waits, files, long computations). Waits, without a limit. `fn` is carried like a behaviour, arguments and values like a
+--- message. An error in `fn` is raised here, as a `pierrot.Error` of kind "failed" with its traceback.
+---
+--- ```lua
+--- local text = pierrot.blocking(function(path)
+---   local file = assert(io.open(path))
+---   local all = file:read "*a"
+---   file:close()
+---   return all
+--- end, "/etc/hosts")
+--- ```
+---@param fn function
+---@param ... pierrot.Value
+---@return any ...
+function pierrot.blocking(fn, ...) end
+
 --- Counters of the whole runtime.
 ---
 --- ```lua

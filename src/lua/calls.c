@@ -186,7 +186,7 @@ static int l_intern(lua_State *L)
     return 1;
 }
 
-/* What few spawns ask for: at 5, false or a table { script =, link =, monitor =, shutdown = milliseconds }. */
+/* What few spawns ask for: at 5, false or a table { script =, root =, link =, monitor =, shutdown = milliseconds }. */
 typedef struct rare {
     pr_msg *link, *monitor;            /* the spawner's nodes */
     uint32_t number;
@@ -218,6 +218,7 @@ static void drop_ties(pr_lua *x, rare *r, pr_spawn *s)
 static bool rare_options(lua_State *L, pr_lua *x, rare *r, pr_spawn *s)
 {
     s->flags = option(L, "script") ? PR_FLAG_SCRIPT : 0;
+    s->at_root = option(L, "root");
     bool link = option(L, "link"), watch = option(L, "monitor");
     lua_getfield(L, 5, "shutdown");
     if ((s->has_shutdown = lua_isnumber(L, -1)))

@@ -239,6 +239,13 @@ static int l_yieldable(lua_State *L)
     return 1;
 }
 
+/* check_wait(what): raises where a call that waits would, at the line of who calls the caller */
+static int l_check_wait(lua_State *L)
+{
+    pr_lua_check_yieldable(L, pr_lua_of(L), luaL_checkstring(L, 1), 2);
+    return 0;
+}
+
 /* block(by): 1 before and -1 after a coroutine runs from which no yield can come up */
 static int l_block(lua_State *L)
 {
@@ -260,7 +267,7 @@ void pr_lua_open_inside(lua_State *L, pr_lua *x)
     static const luaL_Reg functions[] = {
         {"ask", l_ask}, {"ask_within", l_ask_within}, {"sleep", l_sleep}, {"yield", l_yield}, 
         {"await", l_await}, {"await_start", l_await_start}, {"self", l_self}, {"parent", l_parent}, {"stop_self", l_stop_self}, {"yieldable", l_yieldable},
-        {"block", l_block}, {"chores", l_chores},
+        {"check_wait", l_check_wait}, {"block", l_block}, {"chores", l_chores},
         {"become_script", pr_lua_become_script}, {NULL, NULL}};
     pr_lua_add(L, x, functions);
 }

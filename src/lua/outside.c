@@ -105,6 +105,12 @@ static int l_yield(lua_State *L)
     return 0;
 }
 
+static int l_check_wait(lua_State *L)
+{
+    pr_lua_runtime(L, pr_lua_of(L), 2);
+    return 0;
+}
+
 /* await(due or nil, tested): see inside.c */
 static int l_await(lua_State *L)
 {
@@ -307,7 +313,7 @@ static int l_state_gc(lua_State *L)
 void pr_lua_open_outside(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg functions[] = {
-        {"ask", l_ask}, {"ask_within", l_ask_within}, {"sleep", l_sleep}, {"yield", l_yield}, {"await", l_await},
+        {"ask", l_ask}, {"ask_within", l_ask_within}, {"sleep", l_sleep}, {"yield", l_yield}, {"check_wait", l_check_wait}, {"await", l_await},
         {"self", l_self}, {"parent", l_nothing}, {"start", l_start}, {"shutdown", l_shutdown},
         {"wait_quiet", l_wait_quiet}, {"script_failed", l_script_failed}, {NULL, NULL}};
     pr_lua_add(L, x, functions);
