@@ -1,5 +1,5 @@
--- pierrot.blocking(fn, ...): one call on the dispatcher "blocking", for what holds its thread: the caller waits as in an
--- ask, its worker goes on with others.
+-- pierrot.blocking(fn, ...): one call on the dispatcher "blocking", for what holds its thread: the caller waits as in
+-- an ask, its worker goes on with others.
 --
 -- A new actor makes the call, so whichever of the dispatcher's threads is free takes it. It is the root's child and not
 -- the caller's: a caller that is restarted or ends meanwhile does not have to wait for a thread that is inside C. What
@@ -30,7 +30,7 @@ local function answer(asker, number, ok, ...)
   end
   local what = ...
   local kind, message, traceback, cause = errors.failure(what[1], what[2])
-  if not pcall(core.fail, asker, number, kind, message, traceback, cause) then   -- the cause cannot travel: its text does
+  if not pcall(core.fail, asker, number, kind, message, traceback, cause) then   -- its text travels
     core.fail(asker, number, kind, message, traceback, nil)
   end
 end
