@@ -71,6 +71,22 @@ describe("output", function()
     assert.truthy(#result.err > 0)
   end)
 
+  -- 600 KB and more through a pipe of 64 KB whose reader comes late.
+  it("loses nothing on a non-blocking stdout, from the start or made so on the way", function()
+    for _, before in ipairs { "", "print(0) io.flush()", 'io.write(0) print ""' } do
+      local path = script.write("nonblocking.lua", ([[
+        local ffi = require "ffi"
+        ffi.cdef "int fcntl(int, int, ...);"
+        %s
+        assert(ffi.C.fcntl(1, 4, ffi.cast("int", 2048)) == 0)
+        for i = 1, 100000 do print(i) end
+      ]]):format(before))
+      local out = script.sh(("%s run %s | { sleep 0.2; grep -v ^0 | cksum; }"):format(script.quote(script.bin),
+        script.quote(path)))
+      assert.equal(script.sh "seq 100000 | cksum", out)
+    end
+  end)
+
   it("leaves other files alone", function()
     local path = script.path "written"
     assert.equal("on stdout\n", (script.output(([[

@@ -4,6 +4,8 @@
 #include "alloc.h"
 #include "parker.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +29,25 @@ int pr_log_level_parse(const char *name)
     return -1;
 }
 
+int pr_write_all(int fd, const char *bytes, size_t len)
+{
+    while (len > 0) {
+        ssize_t wrote = write(fd, bytes, len);
+        if (wrote > 0) {
+            bytes += wrote;
+            len -= (size_t)wrote;
+        } else if (wrote == 0) {
+            return EIO;
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            if (poll(&(struct pollfd){fd, POLLOUT, 0}, 1, -1) < 0 && errno != EINTR)
+                return errno;
+        } else if (errno != EINTR) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
 /* One write a record: lines of several threads never mix. A full disk or a closed pipe loses the record;
  * there is nobody left to tell. */
 static void write_stderr(void *context, enum pr_log_level level, const char *text, size_t len)
@@ -48,12 +69,7 @@ static void write_stderr(void *context, enum pr_log_level level, const char *tex
     for (size_t i = 0; i < len; i++)
         line[n + i] = ((unsigned char)text[i] < ' ' && text[i] != '\n' && text[i] != '\t') || text[i] == 127 ? '?' : text[i];
     line[n + len] = '\n';
-    for (size_t at = 0, total = n + len + 1; at < total;) {
-        ssize_t wrote = write(STDERR_FILENO, line + at, total - at);
-        if (wrote <= 0)
-            break;
-        at += (size_t)wrote;
-    }
+    pr_write_all(STDERR_FILENO, line, n + len + 1);
     if (line != small)
         pr_free(line);
 }

@@ -36,6 +36,8 @@ static inline int pr_log_on(pr_log *log, enum pr_log_level level)
 bool pr_log_gate(pr_log *log);
 void pr_log_gate_flush(pr_log *log);
 const char *pr_log_level_name(enum pr_log_level level);
+/* All of it, waiting where the descriptor is non-blocking. 0, or an errno. Any thread. */
+int pr_write_all(int fd, const char *bytes, size_t len);
 /* -1: no such level */
 int pr_log_level_parse(const char *name);
 

@@ -1,11 +1,16 @@
 /* print and io.write from many workers, never mixed within a line: what an actor writes is kept until its line
- * is whole and goes out in one write to stdout, whose lock keeps the lines of several workers apart. */
+ * is whole and goes out in one write to stdout, whose lock keeps the lines of several workers apart. Nothing is lost
+ * where another process has made a shared stdout non-blocking. */
 #include "border.h"
 
 #include "../alloc.h"
+#include "../log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <string.h>
 
 enum { LONGEST = 64 * 1024 };   /* a line longer than this goes out in pieces */
@@ -22,9 +27,46 @@ struct pr_output {
     piece *pieces;
 };
 
+/* Called with stdout locked, before stdio is to write. A write that would block loses what stdio holds, so a
+ * non-blocking stdout is not left to it: what it holds goes once there is room, and from then on it holds nothing.
+ * Returns the descriptor then, -1 where stdio may write itself. */
+static int past_stdio(void)
+{
+    int fd = fileno(stdout), flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || !(flags & O_NONBLOCK))
+        return -1;
+    if (__fpending(stdout) > 0) {
+        while (poll(&(struct pollfd){fd, POLLOUT, 0}, 1, -1) < 0 && errno == EINTR)
+            ;
+        fflush(stdout);
+    }
+    setvbuf(stdout, NULL, _IONBF, 0);
+    return fd;
+}
+
+/* 0, or an errno. */
 static int put(const char *bytes, size_t len)
 {
-    return fwrite(bytes, 1, len, stdout) == len ? 0 : errno ? errno : EIO;
+    int status = 0, fd = -1;
+    flockfile(stdout);
+    if (__flbf(stdout) || __fpending(stdout) + len >= __fbufsize(stdout))
+        fd = past_stdio();
+    if (fd >= 0)
+        status = pr_write_all(fd, bytes, len);
+    else if (fwrite(bytes, 1, len, stdout) != len)
+        status = errno ? errno : EIO;
+    funlockfile(stdout);
+    return status;
+}
+
+static int flush_stdout(void)
+{
+    flockfile(stdout);
+    if (__fpending(stdout) > 0)
+        past_stdio();
+    int status = fflush(stdout) == 0 ? 0 : errno;
+    funlockfile(stdout);
+    return status;
 }
 
 static piece **find(struct pr_output *o, uint64_t actor)
@@ -162,9 +204,8 @@ static int l_flush(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
     int status = flush_piece(find(x->output, x->w->running ? PR_GET(x->w->running->id) : 0));
-    if (status == 0 && fflush(stdout) != 0)
-        status = errno;
-    return result(L, status);
+    int flushed = flush_stdout();
+    return result(L, status ? status : flushed);
 }
 
 /* flush_all(): what all actors of this worker have begun */
