@@ -1,14 +1,15 @@
 /* How a message reaches an actor.
  *
  * Floating actor: into its own mailbox (a stack that many push to), and into a ready queue if it was idle.
- * Pinned actor: appended at once by a sender on its worker, through its worker's inbox by everyone else.
+ * Pinned actor: appended at once by a sender on its worker; through a channel by one that is pinned elsewhere (see
+ * channel.h); through its worker's inbox by everyone else.
  *
  * First in, first out from one sender to one target holds across the two seams:
  *  - pinning: the new home is written before the mailbox is closed, so a sender either is in the mailbox
  *    before it is taken over, or finds it closed and then sees the home. What lies in the mailbox is taken
  *    over before the owner looks at its inbox again.
  *  - stealing: a floating sender may be moved to the worker of its target while an earlier message of it
- *    still lies in that worker's inbox. So only pinned senders append directly. */
+ *    still lies in that worker's inbox. So only pinned senders append directly, and use channels. */
 #include "port.h"
 #include "send_timer.h"
 #include "worker.h"
@@ -17,9 +18,9 @@
 
 #include <string.h>
 
-static bool appends_directly(const pr_worker *w)
+static bool is_pinned(const pr_worker *w)
 {
-    return w && !(w->running && (w->running->flags & PR_FLAG_FLOATS));
+    return w && !w->floats;
 }
 
 /* On the owner: the reply to an ask that its actor may be waiting for. */
@@ -116,7 +117,7 @@ static pr_status route(pr_runtime *rt, pr_worker *w, pr_msg *m, bool control)
     uint64_t target = m->target;
     pr_actor *a = pr_id_valid(target) ? pr_actor_slot(&rt->actors, pr_id_slot(target)) : NULL;
     bool refusable = m->kind == PR_MSG_USER || m->kind == PR_MSG_DRAIN;
-    bool direct = appends_directly(w);
+    bool pinned = is_pinned(w);
     for (;;) {
         /* acquire pairs with the release at birth */
         if (!a || atomic_load_explicit(&a->id, memory_order_acquire) != target)
@@ -144,17 +145,23 @@ static pr_status route(pr_runtime *rt, pr_worker *w, pr_msg *m, bool control)
             return PR_OK;
         }
         pr_worker *owner = &rt->workers[home - 1];
-        if (owner == w && direct) {
+        if (owner == w && pinned) {
             if (control)
                 append_order(w, a, m);
             else
                 append(w, a, m);
             return PR_OK;
         }
-        if (!pr_stack_push(control ? &owner->control : &owner->inbox, m))
+        bool pushed = pinned && !control ? pr_channel_send(w, owner, m)
+                                         : pr_stack_push(control ? &owner->control : &owner->inbox, m);
+        if (!pushed)
             return PR_STOPPING;   /* the worker has left */
-        if (pr_worker_wake(owner) && w)
+        if (w)
+            PR_BUMP(w->counters.far, 1);
+        if (pr_worker_wake(owner) && w) {
+            PR_BUMP(w->counters.wakes, 1);
             w->woke = true;
+        }
         return PR_OK;
     }
 }
@@ -163,7 +170,7 @@ pr_status pr_send(pr_runtime *rt, pr_worker *w, pr_msg *m)
 {
     /* Most messages: a user message from one pinned actor to another of the same worker. Relaxed: only this thread
      * writes what is read here of such a target; of any other, a match cannot come about. */
-    if (w && w->running && !(w->running->flags & PR_FLAG_FLOATS) && m->kind == PR_MSG_USER && pr_id_valid(m->target)) {
+    if (w && w->running && !w->floats && m->kind == PR_MSG_USER && pr_id_valid(m->target)) {
         pr_actor *near = pr_actor_slot(&rt->actors, pr_id_slot(m->target));
         if (near && PR_GET(near->home) == w->index + 1 && PR_GET(near->id) == m->target && !PR_GET(near->gate)) {
             PR_BUMP(w->counters.sent, 1);

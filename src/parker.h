@@ -51,4 +51,14 @@ uint64_t pr_now_ns(void);
 int pr_cond_init(pthread_cond_t *cond);
 bool pr_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t until_ns);
 
+/* Between two looks at what another thread will write. */
+static inline void pr_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
 #endif

@@ -23,7 +23,7 @@ enum pr_dead_reason { PR_DEAD_NOBODY, PR_DEAD_STOPPING, PR_DEAD_UNHANDLED, PR_DE
 typedef struct pr_counters {
     _Atomic uint64_t sent, handled, rejected, dead[PR_DEAD_REASONS], cancelled, replies, late_replies;
     _Atomic uint64_t spawned, ended, failures, restarts;
-    _Atomic uint64_t turns, steals, parks;
+    _Atomic uint64_t turns, steals, parks, far /* messages to other workers */, wakes;
 } pr_counters;
 
 typedef struct pr_config {

@@ -54,6 +54,7 @@ void pr_worker_destroy(pr_worker *w)
         w->free_waits = wait->next_free;
         pr_free(wait);
     }
+    pr_channels_destroy(w);
     pr_parker_destroy(&w->parker);
 }
 
@@ -204,6 +205,13 @@ static void take_control(pr_worker *w)
     }
 }
 
+/* Channels are emptied no faster than their messages are handled: what waits in them holds up their writers, while what
+ * piled up here would leave the caches. */
+static bool wants_more(pr_worker *w)
+{
+    return !w->ready_head || PR_GET(w->counters.handled) - w->far_handled >= w->far_taken || w->tick % GLOBAL_EVERY == 0;
+}
+
 static void take_inboxes(pr_worker *w)
 {
     if (!pr_stack_empty(&w->control))
@@ -217,10 +225,23 @@ static void take_inboxes(pr_worker *w)
             child = next;
         }
     }
+    if (w->unsettled)
+        pr_channels_settle(w);
+    if (wants_more(w)) {
+        w->far_taken = 0;
+        w->far_handled = PR_GET(w->counters.handled);
+        pr_channels_take(w);
+    }
     for (pr_msg *m = pr_stack_take(&w->inbox), *next; m; m = next) {
         next = m->next;
         pr_deliver(w, m);
     }
+}
+
+/* Something has come in from other threads. seq_cst: the look before parking, after a sender's push or write. */
+static bool is_written(pr_worker *w)
+{
+    return !pr_stack_empty(&w->inbox) || pr_channels_hold(w);
 }
 
 /* --- a turn */
@@ -330,7 +351,7 @@ static bool goes_on_in_line(pr_worker *w)
         return false;
     uint32_t tick = w->tick + 1;
     /* The inbox with them: each look takes its cache line from those who are sending. */
-    if (tick % RING_EVERY == 0 && !pr_stack_empty(&w->inbox))
+    if (tick % RING_EVERY == 0 && (w->unsettled || !pr_stack_empty(&w->inbox) || (wants_more(w) && pr_channels_hold(w))))
         return false;
     return !(pr_ring_count(&w->ring) > 0 && tick % RING_EVERY == 0) &&
            !((PR_GET(w->dispatcher->global.count) > 0 || PR_GET(w->ended)) && tick % GLOBAL_EVERY == 0);
@@ -464,10 +485,12 @@ static void turn_floating(pr_worker *w, pr_actor *a)
         turn_pinned(w, a);
         return;
     }
+    w->floats = true;
     begin_turn(w, a);
     adopt(w, a, pr_stack_take(&a->control), true);
     adopt(w, a, pr_stack_take(&a->mailbox), false);
     run_messages(w, &a->control);
+    w->floats = false;
     PR_SET(w->current, 0);
     if (w->running != a)
         return;
@@ -542,21 +565,12 @@ static pr_actor *next(pr_worker *w, bool *floating)
 
 /* --- sleep */
 
-static inline void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ __volatile__("yield");
-#endif
-}
-
 enum look { NOTHING, WORK, SMALL_SURPLUS };
 
 static enum look look_around(pr_worker *w, pr_worker **victim)
 {
     pr_dispatcher *d = w->dispatcher;
-    if (!pr_stack_empty(&w->control) || !pr_stack_empty(&w->inbox) ||
+    if (!pr_stack_empty(&w->control) || is_written(w) ||
         atomic_load_explicit(&w->ended, memory_order_seq_cst) ||
         atomic_load_explicit(&d->global.count, memory_order_seq_cst) > 0 ||
         atomic_load_explicit(&w->rt->exit, memory_order_seq_cst))
@@ -613,15 +627,22 @@ static pr_actor *sleep_or_watch(pr_worker *w)
     uint32_t looks = w->woke ? 4 * w->spin_most : w->spin;
     w->woke = false;
     for (uint32_t i = 0; i < looks; i++) {
-        if (!pr_stack_empty(&w->inbox) || !pr_stack_empty(&w->control))
+        if (is_written(w) || !pr_stack_empty(&w->control))
             return NULL;
-        relax();
+        pr_relax();
     }
     if (rt->config.idle_worker && rt->config.idle_worker(w))
         return NULL;
+    if (w->unsettled)
+        pr_channels_settle(w);
     pr_parker_prepare(&w->parker);
     atomic_fetch_add_explicit(&d->sleepers, 1, memory_order_seq_cst);
     enum look seen = look_around(w, &victim);
+    for (int i = 0; i < PR_SETTLING && seen == NOTHING; i++) {
+        pr_relax();
+        if (pr_channels_hold(w))
+            seen = WORK;
+    }
     if (seen == SMALL_SURPLUS)
         return watch(w, victim);
     if (seen == WORK) {
@@ -713,6 +734,7 @@ static void close_inboxes(pr_worker *w)
         pr_deliver_control(w, m);
     }
     pr_user_timers_end(w, &w->timers);
+    PR_SET(w->left_for_good, true);   /* pr_channels_end does the rest */
     for (pr_msg *m = pr_stack_close(&w->inbox), *after; m; m = after) {
         after = m->next;
         pr_dead_letter(w->rt, w, m, PR_DEAD_SHUTDOWN);

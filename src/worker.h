@@ -5,6 +5,7 @@
 #define PR_WORKER_H
 
 #include "box.h"
+#include "channel.h"
 #include "parker.h"
 #include "runtime.h"
 
@@ -16,8 +17,10 @@ enum { PR_BURST = 4096, PR_BURST_DEPTH = 16, PR_BURST_MOST = 127 };
 
 struct pr_worker {
     /* --- others write here */
-    _Alignas(64) pr_stack inbox;              /* user messages for pinned actors */
+    _Alignas(64) pr_stack inbox;              /* user messages for pinned actors, from outside and from floating senders */
     _Alignas(64) pr_stack control;            /* control messages, drained first */
+    _Atomic(pr_channel *) channels_in;        /* from other workers, linked by next_in; only grows. seq_cst push, acquire */
+    _Atomic bool left_for_good;               /* relaxed: what still gets into its channels becomes a dead letter */
     _Atomic(pr_actor *) ended;                /* ended children of parents here, linked by next_free */
     pr_parker parker;
     /* --- others read here */
@@ -44,6 +47,11 @@ struct pr_worker {
     pr_msg *hand;                             /* the message in hand; `next` leads from one taken by receive to the handler's own */
     pr_wait *resumed;                         /* while ops resume: what the handler waited for */
     pr_msg *failure;                          /* set by ops with PR_FAILED: an ERROR payload, NULL: no memory for it */
+    pr_channel **channels;                    /* to other workers, by their index; NULL while there are none */
+    pr_channel *channels_out;                 /* the same, linked by next_out */
+    bool unsettled;                           /* one of them is: see channel.h */
+    uint64_t far_taken, far_handled;          /* taken from channels the last time, and `handled` then */
+    bool channelless;                         /* there was no memory for a channel: no new ones are made */
     pr_msg_pool pool;
     pr_actor_cache actors;
     pr_wheel wheel;
@@ -60,6 +68,7 @@ struct pr_worker {
     void *state;                              /* the language's */
     pthread_t thread;
     bool has_thread;
+    bool floats;                              /* the turn is a floating actor's */
     bool chores;                              /* idle_worker is wanted before the next turn */
     bool looted;                              /* took from a surplus: see pass_on */
 };

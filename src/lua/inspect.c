@@ -124,6 +124,8 @@ static void push_workers(lua_State *L, const pr_dispatcher *d)
         set_number(L, "turns", (double)PR_GET(w->turn));
         set_number(L, "steals", (double)PR_GET(w->counters.steals));
         set_number(L, "parks", (double)PR_GET(w->counters.parks));
+        set_number(L, "far", (double)PR_GET(w->counters.far));
+        set_number(L, "wakes", (double)PR_GET(w->counters.wakes));
         set_number(L, "lua_kb", (double)PR_GET(w->lua_bytes) / 1024);
         uint64_t current = PR_GET(w->current);
         if (current) {
@@ -194,6 +196,8 @@ static int l_stats(lua_State *L)
     set_number(L, "turns", (double)PR_GET(c.turns));
     set_number(L, "steals", (double)PR_GET(c.steals));
     set_number(L, "parks", (double)PR_GET(c.parks));
+    set_number(L, "far", (double)PR_GET(c.far));
+    set_number(L, "wakes", (double)PR_GET(c.wakes));
     set_number(L, "uptime", (double)(pr_now_ns() - rt->started_ns) / 1e9);
     set_number(L, "memberships", (double)pr_groups_count(&rt->groups));
     set_number(L, "events_lost", (double)PR_GET(rt->events.lost));
