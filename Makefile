@@ -33,6 +33,8 @@ LTO = $(if $(SANITIZE),,-flto=auto -ffat-lto-objects)
 
 COMPILE = $(CC) $(BASE_CFLAGS) $(LTO) $(SAN) -pthread -Isrc $(CPPFLAGS) $(CFLAGS)
 LINK    = $(CC) -O2 $(LTO) $(SAN) -pthread $(CFLAGS) $(LDFLAGS)
+# The tests' programs are many and run once: they are linked without it, which takes a tenth of the time.
+LINK_TEST = $(CC) -O2 -fno-lto $(SAN) -pthread $(CFLAGS) $(LDFLAGS)
 # Both ways to name the target: BUILD may be given absolute or relative, from one call to the next.
 DEPS    = -MMD -MP -MT '$(patsubst $(CURDIR)/%,%,$@)' -MT '$(abspath $@)'
 
@@ -104,7 +106,7 @@ $(BUILD)/spec/obj/%.o: spec/c/%.c
 	$(call say,CC,$<)$(COMPILE) $(DEPS) -c -o $@ $<
 
 $(TESTS): $(BUILD)/spec/%: $(BUILD)/spec/obj/%.o $(HELPER_OBJ) $(BUILD)/libpierrot.a
-	$(call say,LINK,$@)$(LINK) -o $@ $^ $(LDLIBS) -lcmocka -lm
+	$(call say,LINK,$@)$(LINK_TEST) -o $@ $^ $(LDLIBS) -lcmocka -lm
 
 # Stands in for `luajit` in sanitizer builds; spec/run says why.
 $(BUILD)/luajit-host: spec/support/luajit_host.c

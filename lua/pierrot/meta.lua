@@ -126,6 +126,8 @@ local Ref = {}
 ---@field turns integer
 ---@field steals integer
 ---@field parks integer
+---@field far integer messages to actors on other workers
+---@field wakes integer sleeping workers that it woke for them
 ---@field lua_kb number memory of its Lua state, as of its last idle moment
 ---@field current? pierrot.Ref the actor whose turn it is
 
@@ -167,7 +169,9 @@ local Ref = {}
 ---@field late_replies integer that came after their ask had given up
 ---@field turns integer
 ---@field steals integer
----@field parks integer
+---@field parks integer times a worker fell asleep
+---@field far integer messages from workers to actors on other workers, replies and orders included
+---@field wakes integer sleeping workers that were woken for them
 ---@field by_worker pierrot.WorkerStats[]
 
 ---@class pierrot.DispatcherOptions
