@@ -4,11 +4,14 @@
 #include "alloc.h"
 #include "worker.h"
 
+#include <assert.h>
 #include <string.h>
 
-/* What stands in an entry's `next`: an entry is the image of a message, or a pointer to one. */
-#define COPIED ((pr_msg *)NULL)
-#define SKIP ((pr_msg *)(uintptr_t)1)    /* the rest of the ring is too short for the entry that comes */
+/* An entry's `there`: the end of the ring is too short for what comes; the image of a message follows, from its second
+ * word on; else a pointer to a message. */
+enum { SKIP = 1, COPIED = 2 };
+
+static_assert(offsetof(pr_msg, next) == 0 && offsetof(pr_msg, target) == sizeof(uintptr_t), "`there` has the place of `next`");
 
 enum {
     PATIENCE = 4096,            /* some 100 microseconds; what fills a ring is handled in less */
@@ -19,6 +22,11 @@ enum {
 static uint32_t lines_for(size_t bytes) { return (uint32_t)((bytes + PR_CHANNEL_LINE - 1) / PR_CHANNEL_LINE); }
 
 static inline void *line_at(pr_channel *c, uint32_t at) { return c->lines[at % PR_CHANNEL_LINES]; }
+
+static inline _Atomic uintptr_t *there_at(pr_channel *c, uint32_t at)
+{
+    return (_Atomic uintptr_t *)line_at(c, at);
+}
 
 /* Fetches a line to be written. */
 static inline void fetch_for_writing(void *line)
@@ -60,10 +68,10 @@ static inline pr_channel *channel_to(pr_worker *w, pr_worker *to)
     return c ? c : make(w, to);
 }
 
-/* Whether there is room for an entry of n lines, where the ring is closed to be one. */
+/* Whether there is room for an entry of n lines, which must not go round the end, and the first line of the next one. */
 static bool room(pr_channel *c, uint32_t tail, uint32_t n)
 {
-    uint32_t to_end = PR_CHANNEL_LINES - tail % PR_CHANNEL_LINES, needed = n <= to_end ? n : n + to_end;
+    uint32_t to_end = PR_CHANNEL_LINES - tail % PR_CHANNEL_LINES, needed = 1 + (n <= to_end ? n : n + to_end);
     if (PR_CHANNEL_LINES - (tail - c->seen) >= needed)
         return true;
     c->seen = atomic_load_explicit(&c->head, memory_order_acquire);
@@ -100,7 +108,7 @@ bool pr_channel_send(pr_worker *w, pr_worker *to, pr_msg *m)
         return pr_stack_push(&to->inbox, m);
     size_t bytes = PR_MSG_HEADER + m->size;
     bool copied = bytes <= PR_CHANNEL_COPIED && !m->timed;
-    uint32_t n = copied ? lines_for(bytes) : 1, tail = PR_GET(c->tail);
+    uint32_t n = copied ? lines_for(bytes) : 1, tail = c->tail;
     if (PR_GET(to->left_for_good))
         return false;
     /* acquire pairs with the reader's exchange: it was past the end of the ring, as of then, before */
@@ -111,23 +119,23 @@ bool pr_channel_send(pr_worker *w, pr_worker *to, pr_msg *m)
         return true;
     }
     if (n > PR_CHANNEL_LINES - tail % PR_CHANNEL_LINES) {
-        memcpy(line_at(c, tail), &(pr_msg *){SKIP}, sizeof(pr_msg *));
-        tail += PR_CHANNEL_LINES - tail % PR_CHANNEL_LINES;
+        uint32_t start = tail + PR_CHANNEL_LINES - tail % PR_CHANNEL_LINES;
+        atomic_store_explicit(there_at(c, start), 0, memory_order_relaxed);
+        atomic_store_explicit(there_at(c, tail), SKIP, memory_order_release);
+        tail = start;
     }
-    pr_msg *entry = line_at(c, tail);
     if (room_ahead(c, tail))
         fetch_for_writing(line_at(c, tail + AHEAD));
-    if (!copied) {
-        memcpy(entry, &m, sizeof m);
-    } else {
-        m->next = COPIED;
-        if (m->class == 0)
-            pr_msg_copy_smallest(entry, m);
-        else
-            memcpy(entry, m, bytes);
+    /* Before this entry: who sees this one does not take what is left in the next line for another. */
+    atomic_store_explicit(there_at(c, tail + n), 0, memory_order_relaxed);
+    uintptr_t there = (uintptr_t)m;
+    if (copied) {
+        there = COPIED;
+        pr_msg_copy_image(line_at(c, tail), m);
         pr_msg_free(&w->pool, m);
     }
-    atomic_store_explicit(&c->tail, tail + n, memory_order_release);
+    atomic_store_explicit(there_at(c, tail), there, memory_order_release);
+    c->tail = tail + n;
     w->unsettled = c->unsettled = true;
     return true;
 }
@@ -138,9 +146,9 @@ void pr_channels_settle(pr_worker *w)
         if (!c->unsettled)
             continue;
         c->unsettled = false;
-        /* seq_cst, as are the reader's store of PARKED and its look at `tail` after that, and the look at the parker in
+        /* seq_cst, as are the reader's store of PARKED and its look here after that, and the look at the parker in
          * pr_worker_wake: one of the two sees the other. */
-        atomic_exchange_explicit(&c->tail, PR_GET(c->tail), memory_order_seq_cst);
+        atomic_store_explicit(&c->settled, c->tail, memory_order_seq_cst);
         if (pr_worker_wake(c->to)) {
             PR_BUMP(w->counters.wakes, 1);
             w->woke = true;
@@ -151,35 +159,34 @@ void pr_channels_settle(pr_worker *w)
 
 /* --- the reader */
 
-/* Takes the entry at *head out, which moves on. NULL: there was none, but the rest of the ring; or there is no memory
- * for it, and *head stays. */
-static inline pr_msg *take_entry(pr_msg_pool *pool, pr_channel *c, uint32_t *head)
+/* Takes the entry at *head out, which moves on. NULL: there was none, but the end of the ring; or there is no memory for
+ * it, and *head stays. */
+static inline pr_msg *take_entry(pr_msg_pool *pool, pr_channel *c, uint32_t *head, uintptr_t there)
 {
-    pr_msg *entry = line_at(c, *head), *m = entry->next;
-    uint32_t n = 1;
-    if (m == SKIP) {
+    if (there == SKIP) {
         *head += PR_CHANNEL_LINES - *head % PR_CHANNEL_LINES;
         return NULL;
     }
-    if (m == COPIED) {
-        n = lines_for(PR_MSG_HEADER + entry->size);
-        m = pr_msg_from_image(pool, entry);
-        if (!m)
-            return NULL;
+    if (there != COPIED) {
+        *head += 1;
+        return (pr_msg *)there;
     }
-    *head += n;
+    const pr_msg *entry = line_at(c, *head);
+    pr_msg *m = pr_msg_from_image(pool, entry);
+    if (m)
+        *head += lines_for(PR_MSG_HEADER + m->size);
     return m;
 }
 
 /* Delivers what the ring holds up to its end, or to where memory runs out: false. */
 static bool empty_ring(pr_worker *w, pr_channel *c)
 {
-    uint32_t tail = atomic_load_explicit(&c->tail, memory_order_acquire), head = PR_GET(c->head), published = head;
-    while (head != tail) {
+    uint32_t head = PR_GET(c->head), first = head, published = head;
+    uintptr_t there;
+    /* At most once round: others want their turn, too. */
+    while ((there = atomic_load_explicit(there_at(c, head), memory_order_acquire)) != 0 && head - first < PR_CHANNEL_LINES) {
         uint32_t before = head;
-        if (tail - head > AHEAD)   /* no further: the writer has those */
-            __builtin_prefetch(line_at(c, head + AHEAD));
-        pr_msg *m = take_entry(&w->pool, c, &head);
+        pr_msg *m = take_entry(&w->pool, c, &head, there);
         if (m) {
             w->far_taken++;
             pr_deliver(w, m);
@@ -189,21 +196,30 @@ static bool empty_ring(pr_worker *w, pr_channel *c)
         if (head - published >= PUBLISH)
             atomic_store_explicit(&c->head, published = head, memory_order_release);
     }
-    atomic_store_explicit(&c->head, head, memory_order_release);
-    return head == tail;
+    if (head != published)
+        atomic_store_explicit(&c->head, head, memory_order_release);
+    return there == 0;
 }
 
-static bool holds(pr_channel *c)
+static inline bool holds(pr_channel *c)
 {
-    return atomic_load_explicit(&c->tail, memory_order_seq_cst) != PR_GET(c->head) || !pr_stack_empty(&c->more);
+    return atomic_load_explicit(there_at(c, PR_GET(c->head)), memory_order_acquire) != 0 || !pr_stack_empty(&c->more);
 }
 
 bool pr_channels_hold(pr_worker *w)
 {
-    for (pr_channel *c = atomic_load_explicit(&w->channels_in, memory_order_seq_cst); c; c = c->next_in)
+    for (pr_channel *c = atomic_load_explicit(&w->channels_in, memory_order_acquire); c; c = c->next_in)
         if (holds(c))
             return true;
     return false;
+}
+
+bool pr_channels_settled(pr_worker *w)
+{
+    for (pr_channel *c = atomic_load_explicit(&w->channels_in, memory_order_seq_cst); c; c = c->next_in)
+        if ((int32_t)(atomic_load_explicit(&c->settled, memory_order_seq_cst) - PR_GET(c->head)) > 0 || holds(c))
+            return false;
+    return true;
 }
 
 void pr_channels_take(pr_worker *w)
@@ -223,9 +239,11 @@ void pr_channels_end(pr_worker *w)
 {
     pr_runtime *rt = w->rt;
     for (pr_channel *c = PR_GET(w->channels_in); c; c = c->next_in) {
-        for (uint32_t head = PR_GET(c->head), tail = PR_GET(c->tail), before; head != tail;) {
+        uint32_t head = PR_GET(c->head), before;
+        uintptr_t there;
+        while ((there = atomic_load_explicit(there_at(c, head), memory_order_acquire)) != 0) {
             before = head;
-            pr_msg *m = take_entry(NULL, c, &head);
+            pr_msg *m = take_entry(NULL, c, &head, there);
             if (m) {
                 pr_dead_letter(rt, NULL, m, PR_DEAD_SHUTDOWN);
             } else if (head == before) {   /* no memory: counted all the same */
@@ -235,7 +253,7 @@ void pr_channels_end(pr_worker *w)
                 head += lines_for(PR_MSG_HEADER + entry->size);
             }
         }
-        PR_SET(c->head, PR_GET(c->tail));
+        PR_SET(c->head, head);
         for (pr_msg *m = pr_stack_take(&c->more), *next; m; m = next) {
             next = m->next;
             pr_dead_letter(rt, NULL, m, PR_DEAD_SHUTDOWN);

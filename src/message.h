@@ -142,29 +142,33 @@ static inline void pr_msg_free(pr_msg_pool *pool, pr_msg *m)
     }
     pr_msg_give_back(pool, m);
 }
-/* Of the smallest class, header and all. As vectors: what GCC makes of memcpy here is a string instruction, which waits
- * for each cache line that another processor has. */
-static inline void pr_msg_copy_smallest(void *to, const void *from)
+/* A message without its first word, `next`. Most are of the smallest class; for these as vectors: what GCC makes of memcpy
+ * here is a string instruction, which waits for each cache line that another processor has. */
+static inline void pr_msg_copy_image(void *to, const pr_msg *m)
 {
-    typedef uint64_t words __attribute__((vector_size(16), may_alias, aligned(8)));
-    for (int i = 0; i < 4; i++)
-        ((words *)to)[i] = ((const words *)from)[i];
+    typedef uint64_t pair __attribute__((vector_size(16), may_alias, aligned(8)));
+    unsigned char *at = (unsigned char *)to + sizeof m->next;
+    const unsigned char *from = (const unsigned char *)m + sizeof m->next;
+    if (m->class == 0) {
+        memcpy(at, from, 8);
+        for (int i = 0; i < 3; i++)
+            *(pair *)(void *)(at + 8 + 16 * i) = *(const pair *)(const void *)(from + 8 + 16 * i);
+    } else {
+        memcpy(at, from, offsetof(pr_msg, data) - sizeof m->next + m->size);
+    }
 }
-/* The message of which `image` is a copy, byte for byte; timers do not come along. NULL: no memory. */
+/* The message of which `image` is such a copy; timers do not come along. NULL: no memory. */
 static inline pr_msg *pr_msg_from_image(pr_msg_pool *pool, const pr_msg *image)
 {
-    pr_msg *m = pool && image->size <= PR_MSG_SMALLEST ? pool->free[0] : NULL;
-    if (m) {
-        pool->free[0] = m->next;
-        pool->count[0] -= pool->count[0] > 0;
-        pr_msg_copy_smallest(m, image);
-        m->class = 0;
-        return m;
-    }
-    if (!(m = pr_msg_new(pool, image->size)))
+    pr_msg *m = pr_msg_new(pool, image->size);
+    if (!m)
         return NULL;
     uint8_t class = m->class;
-    memcpy(m, image, PR_MSG_HEADER + image->size);
+    if (image->class == 0 && class == 0)
+        pr_msg_copy_image(m, image);
+    else
+        memcpy((unsigned char *)m + sizeof m->next, (const unsigned char *)image + sizeof m->next,
+               offsetof(pr_msg, data) - sizeof m->next + image->size);
     m->class = class;
     return m;
 }

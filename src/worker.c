@@ -640,7 +640,7 @@ static pr_actor *sleep_or_watch(pr_worker *w)
     enum look seen = look_around(w, &victim);
     for (int i = 0; i < PR_SETTLING && seen == NOTHING; i++) {
         pr_relax();
-        if (pr_channels_hold(w))
+        if (!pr_channels_settled(w))
             seen = WORK;
     }
     if (seen == SMALL_SURPLUS)
