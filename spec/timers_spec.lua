@@ -1,6 +1,7 @@
 -- Timers: what is due arrives, in order of time; after cancel nothing does; they end with the actor that set them.
 
 local pierrot = require "pierrot"
+local script = require "support.script"
 
 local function expect(...) assert.same({ ... }, { pierrot.receive(60) }) end
 local function nothing(seconds) assert.is_nil((pierrot.receive(seconds or 0))) end
@@ -8,6 +9,7 @@ local function nothing(seconds) assert.is_nil((pierrot.receive(seconds or 0))) e
 describe("timers", function()
   before_each(function() assert(pierrot.start { workers = 2, log = "none" }) end)
   after_each(function() pierrot.shutdown() end)
+  teardown(script.clean)
 
   it("arrive with their values, in order of time, not early", function()
     local me = pierrot.self()
@@ -86,15 +88,68 @@ describe("timers", function()
     nothing(0.12)
   end)
 
-  it("to an actor that ends before are dropped", function()
-    local a = pierrot.spawn(function() end)
-    local t = pierrot.send_after(0.01, a, 1)
-    local every = pierrot.send_every(0.005, a, 1)
-    a:kill()
-    pierrot.sleep(0.05)
-    assert.equal("boolean", type(t:cancel()))
-    every:cancel()
-    assert.equal("string", type(tostring(t)))
+  it("set in stop end with it", function()
+    local me = pierrot.self()
+    local behaviour = { receive = function() return "lives" end, stop = function(_, why)
+      pierrot.send_after(0.001, me, "late")
+      pierrot.send_every(0.001, me, "late")
+      if why == "slowly" then pierrot.sleep(0.02) me:tell "stopped" end
+    end }
+    for _ = 1, 20 do
+      local a, _ = pierrot.spawn { behaviour, monitor = true }
+      assert.equal("lives", a:ask())
+      a:stop()
+      assert.equal("down", (pierrot.receive(60)))
+    end
+    nothing(0.03)
+    local b, _ = pierrot.spawn { behaviour, monitor = true }
+    assert.equal("lives", b:ask())
+    b:stop "slowly"   -- its `stop` waits: meanwhile they are its timers
+    expect "late"
+    local last
+    repeat
+      local what = pierrot.receive(60)
+      last = what == "stopped" and what or last
+    until what == "down"
+    assert.equal("stopped", last)
+    nothing(0.03)
+  end)
+
+  it("end with the actor they would send to", function()
+    local setter = { on = {
+      set = function(self, a)
+        self.once, self.every = pierrot.send_after(3600, a, 1), pierrot.send_every(3600, a, 1)
+      end,
+      cancel = function(self) return self.once:cancel(), self.every:cancel() end } }
+    local s = pierrot.spawn { setter, worker = 1 }
+    for round = 1, 20 do
+      local a, monitor = pierrot.spawn { function() end, worker = 1, monitor = true }
+      s:ask("set", a)
+      if round % 2 == 0 then a:stop() else a:kill() end
+      assert.is_true(select(4, pierrot.receive(60)) == monitor)
+      assert.same({ false, false }, { s:ask "cancel" })
+      assert.same({ nil, "dead" }, { pierrot.send_after(1, a, 1) })
+    end
+  end)
+
+  it("to those that have ended do not keep a program alive, whoever set them and where", function()
+    for workers = 1, 4 do
+      local out = script.output([[
+        local pierrot = require "pierrot"
+        local timers = {}
+        local setter = function(_, a) pierrot.send_every(3600, a, "never") pierrot.send_after(3600, a, "never") return true end
+        for i = 1, 8 do
+          local a = pierrot.spawn { function() end, worker = i % pierrot.stats().workers + 1 }
+          timers[i] = pierrot.send_after(3600, a, "never")
+          for k = 1, 4 do
+            pierrot.spawn { setter, worker = k % pierrot.stats().workers + 1 }:ask(a)
+          end
+          a:kill()
+        end
+        print "done"
+      ]], { flags = "--log error --workers " .. workers, limit = 60 })
+      assert.equal("done\n", out)
+    end
   end)
 
   it("that nobody keeps fire all the same", function()

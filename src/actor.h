@@ -51,7 +51,8 @@ enum pr_sched { PR_IDLE, PR_SCHEDULED, PR_PROCESSING, PR_PINNED };
 /* `state`: what `info` shows; of a pinned actor also what its owner goes by. */
 enum pr_state { PR_STATE_IDLE, PR_STATE_SCHEDULED, PR_STATE_PROCESSING, PR_STATE_SUSPENDED, PR_STATE_STOPPING };
 
-enum pr_naming { PR_NAMED = 1, PR_IN_GROUPS = 2, PR_SUBSCRIBED = 4 };
+/* Bits 3 to 7: which worker has timers for it, index + 1; see send_timer.h. */
+enum pr_naming { PR_NAMED = 1, PR_IN_GROUPS = 2, PR_SUBSCRIBED = 4, PR_TIMED = 0xf8, PR_TIMED_SHIFT = 3, PR_TIMED_BY_SEVERAL = 31 };
 
 /* `gate`: what a sender has to mind; 0 for most actors. */
 enum pr_gate {

@@ -98,7 +98,7 @@ void pr_deliver_control(pr_worker *w, pr_msg *m)
         pr_box_noticed(w, m);
         return;
     }
-    if (m->kind == PR_MSG_TIMER_ARM || m->kind == PR_MSG_TIMER_DISARM) {
+    if (m->kind >= PR_MSG_TIMER_ARM && m->kind <= PR_MSG_TIMER_ORPHAN) {
         pr_user_timer_order(w, m);
         return;
     }

@@ -119,6 +119,8 @@ void pr_life_ends(pr_worker *w, pr_actor *a)
 void pr_life_over(pr_worker *w, pr_actor *a)
 {
     pr_deadline_disarm(w, a);
+    if (a->extra)
+        pr_user_timers_end(w, &a->extra->timers);   /* those that `stop` has set */
     a->ops->release(w, a);
     next_life(w, a);
 }
@@ -281,6 +283,7 @@ static void die(pr_worker *w, pr_actor *a)
      * pr_name_register, which sets `named` and then looks at the id: one of the two removes the name. */
     atomic_store_explicit(&a->id, 0, memory_order_seq_cst);
     pr_actor_unname(rt, a, id);
+    pr_user_timers_orphan(rt, w, a, id);
     PR_SET(a->sched, PR_PINNED);
     discard_list(w, pr_stack_close(&a->mailbox));
     discard_list(w, pr_stack_close(&a->control));

@@ -45,6 +45,7 @@ enum pr_msg_kind {
     PR_MSG_WAKE,        /* nothing but a reason to be scheduled (a pinned birth) */
     PR_MSG_TIMER_ARM,   /* for a worker, not an actor: arm / disarm its timer */
     PR_MSG_TIMER_DISARM,
+    PR_MSG_TIMER_ORPHAN, /* likewise: `sender` has ended, and timers that would send to it */
     PR_MSG_BOX,         /* a box's notice to its owner's worker: see box.h; it is the box's own */
     PR_MSG_MONITOR,     /* the sender watches the target, by the number in `ask` */
     PR_MSG_DEMONITOR,

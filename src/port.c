@@ -2,7 +2,7 @@
 #include "port.h"
 
 #include "alloc.h"
-#include "worker.h"
+#include "send_timer.h"
 
 pr_port *pr_port_open(pr_runtime *rt)
 {
@@ -61,6 +61,7 @@ void pr_port_close(pr_runtime *rt, pr_port *port)
     pr_actor_note_generation(&rt->actors, a->generation);
     atomic_store_explicit(&a->id, 0, memory_order_seq_cst);   /* then `named`: as in die() */
     pr_actor_unname(rt, a, port->id);
+    pr_user_timers_orphan(rt, NULL, a, port->id);
     pr_msg *m;
     while ((m = pr_queue_pop(&port->queue)))
         discard(rt, m);

@@ -17,12 +17,65 @@ void pr_user_timer_drop(pr_runtime *rt, pr_worker *w, pr_user_timer *t)
     pr_free(t);
 }
 
-/* The wheel's owner: out of the wheel and the list, with the reference of both. */
+/* --- timers by target, at the wheel's owner */
+
+static void grow(pr_timer_targets *targets)
+{
+    uint32_t size = targets->chains ? 2 * (targets->mask + 1) : 16;
+    pr_user_timer **chains = pr_zalloc(size * sizeof *chains);
+    if (!chains)
+        return;   /* the chains get longer */
+    for (uint32_t i = 0; targets->chains && i <= targets->mask; i++)
+        for (pr_user_timer *t = targets->chains[i], *next; t; t = next) {
+            pr_user_timer **chain = &chains[pr_id_slot(t->target) & (size - 1)];
+            next = t->target_next;
+            if ((t->target_next = *chain))
+                t->target_next->target_link = &t->target_next;
+            *chain = t;
+            t->target_link = chain;
+        }
+    pr_free(targets->chains);
+    targets->chains = chains;
+    targets->mask = size - 1;
+}
+
+static void know_target(pr_timer_targets *targets, pr_user_timer *t)
+{
+    if (!targets->chains || targets->count > targets->mask)
+        grow(targets);
+    if (!targets->chains)
+        return;   /* no memory: it stays until it is due */
+    pr_user_timer **chain = &targets->chains[pr_id_slot(t->target) & targets->mask];
+    if ((t->target_next = *chain))
+        t->target_next->target_link = &t->target_next;
+    *chain = t;
+    t->target_link = chain;
+    targets->count++;
+}
+
+static void forget_target(pr_timer_targets *targets, pr_user_timer *t)
+{
+    if (!t->target_link)
+        return;
+    *t->target_link = t->target_next;
+    if (t->target_next)
+        t->target_next->target_link = t->target_link;
+    t->target_link = NULL;
+    targets->count--;
+}
+
+/* --- the wheel */
+
+/* The wheel's owner: out of the wheel and the lists, with the reference of all. */
 static void leave(pr_worker *w, pr_user_timer *t)
 {
     if (!t->link)
         return;
     pr_wheel_cancel(&w->wheel, &t->alarm.timer);
+    forget_target(&w->targets, t);
+    if (t->message)   /* nothing is sent any more, however long somebody keeps the handle */
+        pr_msg_free(&w->pool, t->message);
+    t->message = NULL;
     *t->link = t->next;
     if (t->next)
         t->next->link = t->link;
@@ -69,6 +122,32 @@ static void fire(pr_worker *w, pr_alarm *alarm)
     pr_wheel_add(&w->wheel, &t->alarm.timer, due);
 }
 
+static void cancel(pr_worker *w, pr_user_timer *t)
+{
+    uint32_t pending = PR_TIMER_PENDING;
+    atomic_compare_exchange_strong_explicit(&t->state, &pending, PR_TIMER_CANCELLED, memory_order_acq_rel,
+                                            memory_order_acquire);
+    leave(w, t);
+}
+
+/* Its target's end will be heard of here. */
+static void follow_target(pr_worker *w, pr_user_timer *t)
+{
+    pr_actor *a = pr_actor_slot(&w->rt->actors, pr_id_slot(t->target));
+    know_target(&w->targets, t);
+    uint32_t me = w->index + 1 < PR_TIMED_BY_SEVERAL ? w->index + 1 : PR_TIMED_BY_SEVERAL;
+    uint8_t seen = atomic_load_explicit(&a->named, memory_order_seq_cst), wanted;
+    do {
+        uint32_t by = seen >> PR_TIMED_SHIFT;
+        wanted = (uint8_t)((seen & ~PR_TIMED) | (by == 0 ? me : by == me ? by : PR_TIMED_BY_SEVERAL) << PR_TIMED_SHIFT);
+    } while (wanted != seen && !atomic_compare_exchange_weak_explicit(&a->named, &seen, wanted, memory_order_seq_cst,
+                                                                      memory_order_seq_cst));
+    /* seq_cst, as the id's clearing and the look at `named` in pr_user_timers_orphan: either we see that it has ended, or
+     * it sees that we have a timer. */
+    if (atomic_load_explicit(&a->id, memory_order_seq_cst) != t->target)
+        cancel(w, t);
+}
+
 static void arm(pr_worker *w, pr_user_timer *t, pr_user_timer **list)
 {
     t->next = *list;
@@ -77,6 +156,8 @@ static void arm(pr_worker *w, pr_user_timer *t, pr_user_timer **list)
         t->next->link = &t->next;
     *list = t;
     pr_wheel_add(&w->wheel, &t->alarm.timer, t->due_ms);
+    if (list == &w->timers || t->target != PR_GET(w->running->id))
+        follow_target(w, t);
 }
 
 pr_user_timer *pr_user_timer_new(pr_runtime *rt, pr_worker *w, pr_msg *message, uint64_t delay_ms, uint64_t period_ms)
@@ -93,6 +174,7 @@ pr_user_timer *pr_user_timer_new(pr_runtime *rt, pr_worker *w, pr_msg *message, 
     t->period_ms = period_ms;
     t->due_ms = pr_now_ns() / 1000000 + 1 + delay_ms;   /* never early: the running millisecond does not count */
     t->message = timed;
+    t->target = timed->target;
     atomic_store_explicit(&t->references, 2, memory_order_relaxed);   /* the wheel's and the handle's */
     if (w) {
         /* A floating actor may end on another worker, which must not touch this wheel: its timers are the worker's. */
@@ -125,8 +207,47 @@ pr_user_timer *pr_user_timer_new(pr_runtime *rt, pr_worker *w, pr_msg *message, 
     return NULL;
 }
 
+static void target_has_ended(pr_worker *w, uint64_t id)
+{
+    pr_timer_targets *targets = &w->targets;
+    pr_user_timer *t = targets->chains ? targets->chains[pr_id_slot(id) & targets->mask] : NULL;
+    for (pr_user_timer *next; t; t = next) {
+        next = t->target_next;
+        if (t->target == id)
+            cancel(w, t);
+    }
+}
+
+void pr_user_timers_orphan(pr_runtime *rt, pr_worker *w, pr_actor *a, uint64_t id)
+{
+    uint32_t by = atomic_load_explicit(&a->named, memory_order_seq_cst) >> PR_TIMED_SHIFT;   /* see follow_target */
+    for (uint32_t i = 0; by != 0 && i < rt->worker_count; i++) {
+        pr_worker *other = &rt->workers[i];
+        if (by == PR_TIMED_BY_SEVERAL ? !atomic_load_explicit(&other->dispatcher->up, memory_order_acquire) : by != i + 1)
+            continue;   /* an actor there that has set a timer was born after `up` */
+        if (other == w) {
+            target_has_ended(w, id);
+            continue;
+        }
+        pr_msg *m = pr_msg_new(pool_of(w), 0);
+        if (!m)
+            continue;   /* they stay until they are due */
+        m->kind = PR_MSG_TIMER_ORPHAN;
+        m->sender = id;
+        if (pr_stack_push(&other->control, m))
+            pr_worker_wake(other);
+        else
+            pr_msg_free(pool_of(w), m);
+    }
+}
+
 void pr_user_timer_order(pr_worker *w, pr_msg *m)
 {
+    if (m->kind == PR_MSG_TIMER_ORPHAN) {
+        target_has_ended(w, m->sender);
+        pr_msg_free(&w->pool, m);
+        return;
+    }
     pr_user_timer *t = pr_msg_timer(m);
     bool arms = m->kind == PR_MSG_TIMER_ARM;
     pr_msg_free(&w->pool, m);
@@ -180,11 +301,6 @@ bool pr_user_timer_deliver(pr_runtime *rt, pr_worker *w, pr_msg *m)
 
 void pr_user_timers_end(pr_worker *w, pr_user_timer **list)
 {
-    while (*list) {
-        pr_user_timer *t = *list;
-        uint32_t pending = PR_TIMER_PENDING;
-        atomic_compare_exchange_strong_explicit(&t->state, &pending, PR_TIMER_CANCELLED, memory_order_acq_rel,
-                                                memory_order_acquire);
-        leave(w, t);
-    }
+    while (*list)
+        cancel(w, *list);
 }

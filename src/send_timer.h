@@ -3,7 +3,12 @@
  * A timer stands in the wheel of one worker: that of the actor that set it, or, set from outside, a fixed
  * one, reached through its control inbox. References: the wheel, the handle in Lua, and each message of it
  * that is still queued; the last one frees it. `state` decides between cancelling and delivery, which may
- * be on different threads: whoever moves it first has its way. */
+ * be on different threads: whoever moves it first has its way.
+ *
+ * A timer leaves the wheel, and its message is freed, when it has fired or is cancelled, when the life of its setter ends,
+ * and when its target ends, whichever comes first. For the last one a worker knows its timers by target, and a target's
+ * record says which worker has any (in `named`): the end of an actor that nobody has a timer for costs one look, that
+ * of any other a message to that worker. Timers of an actor to itself need none of it. */
 #ifndef PR_SEND_TIMER_H
 #define PR_SEND_TIMER_H
 
@@ -16,8 +21,10 @@ typedef struct pr_user_timer {
     struct pr_user_timer *next, **link;    /* the list it ends with: its actor's, or the worker's */
     _Atomic uint32_t references;           /* acq_rel to drop */
     _Atomic uint32_t state;                /* acq_rel: see pr_user_timer_cancel */
+    struct pr_user_timer *target_next, **target_link;   /* the wheel's owner: see pr_timer_targets; NULL: not in it */
+    uint64_t target;
     uint32_t worker;                       /* index */
-    bool once, sending;
+    bool once;
     uint64_t period_ms;                    /* send_every */
     uint64_t due_ms;
     pr_msg *message;                       /* the wheel's owner; what is sent, or copied */
@@ -35,7 +42,9 @@ void pr_user_timer_drop(pr_runtime *rt, pr_worker *w, pr_user_timer *t);
 bool pr_user_timer_deliver(pr_runtime *rt, pr_worker *w, pr_msg *m);
 /* An actor's life ends. */
 void pr_user_timers_end(pr_worker *w, pr_user_timer **list);
-/* TIMER_ARM and TIMER_DISARM at the worker. Consumes `m`. */
+/* `a` has ended, as `id` (which has been cleared, seq_cst): the timers that would send to it go. Any thread. */
+void pr_user_timers_orphan(pr_runtime *rt, pr_worker *w, pr_actor *a, uint64_t id);
+/* TIMER_ARM, TIMER_DISARM and TIMER_ORPHAN at the worker. Consumes `m`. */
 void pr_user_timer_order(pr_worker *w, pr_msg *m);
 
 #endif

@@ -55,6 +55,7 @@ void pr_worker_destroy(pr_worker *w)
         pr_free(wait);
     }
     pr_channels_destroy(w);
+    pr_free(w->targets.chains);
     pr_parker_destroy(&w->parker);
 }
 

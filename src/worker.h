@@ -15,6 +15,12 @@
  * 4096 to many. */
 enum { PR_BURST = 4096, PR_BURST_DEPTH = 16, PR_BURST_MOST = 127 };
 
+/* The timers in this worker's wheel by whom they send to: chains, by the slot of its id. */
+typedef struct pr_timer_targets {
+    struct pr_user_timer **chains;            /* mask + 1 of them, or NULL */
+    uint32_t mask, count;
+} pr_timer_targets;
+
 struct pr_worker {
     /* --- others write here */
     _Alignas(64) pr_stack inbox;              /* user messages for pinned actors, from outside and from floating senders */
@@ -56,6 +62,7 @@ struct pr_worker {
     pr_actor_cache actors;
     pr_wheel wheel;
     struct pr_user_timer *timers;             /* set from outside, kept here */
+    pr_timer_targets targets;
     uint64_t random;                          /* state of pr_worker_random */
     uint64_t now_ms;                          /* refreshed as turns go by */
     uint64_t fired_ms;                        /* now_ms when the wheel was last looked at */
