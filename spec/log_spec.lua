@@ -65,4 +65,50 @@ describe("the log", function()
     end
     assert.equal(4, n)
   end)
+
+  it("writes a record as one line, whatever is in it", function()
+    local r = script.run([[
+      local pierrot = require "pierrot"
+      pierrot.log.error("a\n2026-01-01T00:00:00.000Z error forged\n")
+      pierrot.log.error("\27[2J\ttab\rreturn\0nul")
+      local a = pierrot.spawn { { name = "poet\nb", receive = function() error("two\nlines", 0) end }, restart = "temporary" }
+      a:tell()
+      while a:is_alive() do pierrot.sleep(0.001) end
+    ]], { flags = "--log error" })
+    assert.equal(0, r.status, r.err)
+    local lines = {}
+    for line in r.err:gmatch "[^\n]+" do lines[#lines + 1] = line end
+    assert.equal(3, #lines, r.err)
+    assert.truthy(lines[1]:find([[: a\n2026-01-01T00:00:00.000Z error forged\n]], 1, true))
+    assert.truthy(lines[2]:find([[\x1b[2J\ttab\rreturn\x00nul]], 1, true))
+    assert.truthy(lines[3]:find([[failed in its handler: two\nlines\nstack traceback:\n\t]], 1, true))
+  end)
+
+  it("says once how many failures and restarts it has held back", function()
+    local r = script.run([[
+      local pierrot = require "pierrot"
+      local Bad = { supervise = { intensity = 1e6 }, start = function()
+        for i = 1, 10 do
+          pierrot.spawn { function() error("x", 0) end, name = "bad" .. i }
+        end
+      end, receive = function() return true end }
+      local bad = pierrot.spawn(Bad)
+      bad:ask()
+      for n = 1, 1000 do
+        for i = 1, 10 do pierrot.tell("bad" .. i) end
+      end
+      while pierrot.stats().restarts < 10000 do pierrot.sleep(0.001) end
+      assert(pierrot.stats().failures == 10000)
+      bad:stop()
+    ]], { flags = "--log info --workers 2", limit = 60 })
+    assert.equal(0, r.status, r.err)
+    local shown, held = 0, 0
+    for line in r.err:gmatch "[^\n]+" do
+      local n = line:match "(%d+) more records of failures and restarts were held back"
+      if n then held = held + n else shown = shown + 1 end
+      assert.truthy(n or line:find "failed in its handler: x\\nstack traceback" or line:find "is restarted$", line)
+    end
+    assert.equal(20000, shown + held)   -- a failure and a restart each, and none is lost without being counted
+    assert.is_true(held > 0)
+  end)
 end)

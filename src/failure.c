@@ -8,41 +8,55 @@
 
 #include <stdio.h>
 
+static char *put(char *at, const void *bytes, size_t len)
+{
+    memcpy(at, bytes, len);
+    return at + len;
+}
+
+/* A string value at *at, which goes on behind it; NULL and 0 for another value. */
+static const char *take_string(const uint8_t **at, uint32_t *len)
+{
+    *len = 0;
+    if (**at != PR_TAG_STRING)
+        return NULL;
+    memcpy(len, *at + 1, 4);
+    const char *text = (const char *)*at + 5;
+    *at += 5 + *len;
+    return text;
+}
+
 static void log_failure(pr_worker *w, pr_actor *a, const char *during)
 {
     bool script = a->flags & PR_FLAG_SCRIPT;
     if (!script && (!pr_log_on(&w->rt->log, PR_LOG_ERROR) || !pr_log_gate(&w->rt->log)))
         return;
-    char who[256], what[96] = "";
-    uint32_t len = 0, kind_len = 0, text_len = 0, trace_len = 0;
+    char head[512], who[256], what[96] = "";
+    uint32_t len = 0, text_len = 17, trace_len = 0;
     const char *first = w->hand && !(a->flags & PR_FLAG_STARTING) ? pr_msg_first_string(w->hand, &len) : NULL;
     pr_actor_describe(w->rt, pr_actor_id(a), who, sizeof who);
     if (first)
         snprintf(what, sizeof what, " for \"%.*s\"", (int)(len < 60 ? len : 60), first);
     const char *text = "not enough memory", *trace = NULL;
-    text_len = (uint32_t)strlen(text);
     if (w->failure) {   /* kind, message, traceback, cause: see PR_MSG_ERROR */
-        const uint8_t *kind = w->failure->data;
-        memcpy(&kind_len, kind + 1, 4);
-        const uint8_t *message = kind + 5 + kind_len;
-        memcpy(&text_len, message + 1, 4);
-        text = (const char *)message + 5;
-        const uint8_t *traceback = message + 5 + text_len;
-        if (traceback[0] == PR_TAG_STRING) {
-            memcpy(&trace_len, traceback + 1, 4);
-            trace = (const char *)traceback + 5;
-        }
+        const uint8_t *at = w->failure->data;
+        take_string(&at, &len);
+        text = take_string(&at, &text_len);
+        trace = take_string(&at, &trace_len);
     }
-    size_t cap = strlen(who) + strlen(during) + strlen(what) + text_len + trace_len + 64;
-    char *line = pr_alloc(cap);
+    int n = snprintf(head, sizeof head, "%s failed %s%s: ", who, during, what);
+    char *line = pr_alloc((size_t)n + text_len + 1 + trace_len);
     if (!line) {
-        pr_logf(&w->rt->log, PR_LOG_ERROR, "%s failed %s%s; there is no memory to say how", who, during, what);
+        pr_logf(&w->rt->log, PR_LOG_ERROR, "%sthere is no memory to say how", head);
         return;
     }
-    int n = snprintf(line, cap, "%s failed %s%s: %.*s%s%.*s", who, during, what, (int)text_len, text,
-                     trace ? "\n" : "", (int)trace_len, trace ? trace : "");
-    /* The end of the script is the end of the process: that is said whatever the level. */
-    w->rt->log.sink(w->rt->log.context, PR_LOG_ERROR, line, n < 0 ? 0 : (size_t)n);
+    char *end = put(put(line, head, (size_t)n), text, text_len);
+    if (trace)
+        end = put(put(end, "\n", 1), trace, trace_len);
+    if (script)
+        pr_log_last_words(&w->rt->log, line, (size_t)(end - line));
+    else
+        pr_log_write(&w->rt->log, PR_LOG_ERROR, line, (size_t)(end - line));
     pr_free(line);
 }
 

@@ -48,30 +48,64 @@ int pr_write_all(int fd, const char *bytes, size_t len)
     return 0;
 }
 
+size_t pr_log_line(char *to, const char *text, size_t len, bool lines)
+{
+    static const char hex[] = "0123456789abcdef";
+    char *at = to;
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if ((c >= ' ' && c != 127) || (c == '\t' && lines)) {
+            *at++ = (char)c;
+        } else if (c == '\n' && lines) {
+            *at++ = '\n';
+            *at++ = '\t';
+        } else {
+            *at++ = '\\';
+            *at++ = c == '\n' ? 'n' : c == '\t' ? 't' : c == '\r' ? 'r' : 'x';
+            if (at[-1] == 'x') {
+                *at++ = hex[c >> 4];
+                *at++ = hex[c & 15];
+            }
+        }
+    }
+    return (size_t)(at - to);
+}
+
 /* One write a record: lines of several threads never mix. A full disk or a closed pipe loses the record;
  * there is nobody left to tell. */
-static void write_stderr(void *context, enum pr_log_level level, const char *text, size_t len)
+static void write_record(enum pr_log_level level, const char *text, size_t len, bool lines)
 {
-    (void)context;
     struct timespec now;
     struct tm utc;
-    char head[64], small[2048], *line = small;
+    char head[64], small[4096], *line = small;
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
     size_t n = strftime(head, sizeof head, "%Y-%m-%dT%H:%M:%S", &utc);
     n += (size_t)snprintf(head + n, sizeof head - n, ".%03ldZ %-5s ", now.tv_nsec / 1000000, names[level]);
-    if (n + len + 1 > sizeof small && !(line = pr_alloc(n + len + 1))) {
+    if (n + PR_LOG_GROWTH * len + 1 > sizeof small && !(line = pr_alloc(n + PR_LOG_GROWTH * len + 1))) {
         line = small;
-        len = sizeof small - n - 1;
+        len = (sizeof small - n - 1) / PR_LOG_GROWTH;
     }
     memcpy(line, head, n);
-    /* Control characters of a script's text do not reach the terminal; lines and tabs (tracebacks) do. */
-    for (size_t i = 0; i < len; i++)
-        line[n + i] = ((unsigned char)text[i] < ' ' && text[i] != '\n' && text[i] != '\t') || text[i] == 127 ? '?' : text[i];
-    line[n + len] = '\n';
-    pr_write_all(STDERR_FILENO, line, n + len + 1);
+    n += pr_log_line(line + n, text, len, lines);
+    line[n++] = '\n';
+    pr_write_all(STDERR_FILENO, line, n);
     if (line != small)
         pr_free(line);
+}
+
+static void write_stderr(void *context, enum pr_log_level level, const char *text, size_t len)
+{
+    (void)context;
+    write_record(level, text, len, isatty(STDERR_FILENO));
+}
+
+void pr_log_last_words(pr_log *log, const char *text, size_t len)
+{
+    if (log->sink == write_stderr)
+        write_record(PR_LOG_ERROR, text, len, true);
+    else
+        log->sink(log->context, PR_LOG_ERROR, text, len);
 }
 
 void pr_log_init(pr_log *log, enum pr_log_level level, pr_log_sink sink, void *context)

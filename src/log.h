@@ -1,5 +1,7 @@
-/* The log: one line a record, filtered by level, handed to a sink. Any thread. Nothing else in the core
- * or the Lua half prints. */
+/* The log: records, filtered by level, handed to a sink. Any thread. Nothing else in the core or the Lua half prints.
+ *
+ * On standard error a record is one line: whatever text a script has made, it can neither begin another record nor reach the
+ * terminal with control characters. Where a terminal is read by a person, lines within a record stay lines, indented. */
 #ifndef PR_LOG_H
 #define PR_LOG_H
 
@@ -10,7 +12,7 @@
 
 enum pr_log_level { PR_LOG_DEBUG, PR_LOG_INFO, PR_LOG_WARN, PR_LOG_ERROR, PR_LOG_NONE };
 
-/* `text` has no newline at its end; it may hold several lines (tracebacks). Called from any thread, also
+/* `text` is as it was made: it may hold several lines (tracebacks) and control characters. Called from any thread, also
  * from several at once; must not call back into the runtime. */
 typedef void (*pr_log_sink)(void *context, enum pr_log_level level, const char *text, size_t len);
 
@@ -25,6 +27,12 @@ typedef struct pr_log {
 /* sink NULL: standard error, each record in one write. */
 void pr_log_init(pr_log *log, enum pr_log_level level, pr_log_sink sink, void *context);
 void pr_log_write(pr_log *log, enum pr_log_level level, const char *text, size_t len);
+/* Why the process ends: whatever the level, and line by line. */
+void pr_log_last_words(pr_log *log, const char *text, size_t len);
+/* Text as it is written to standard error, into `to` with room for PR_LOG_GROWTH times `len`: control characters as \n,
+ * \t, \r or \xNN; with `lines`, lines and tabs as they are, every line but the first with a tab before it. Its length. */
+enum { PR_LOG_GROWTH = 4 };
+size_t pr_log_line(char *to, const char *text, size_t len, bool lines);
 void pr_logf(pr_log *log, enum pr_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 static inline int pr_log_on(pr_log *log, enum pr_log_level level)

@@ -518,7 +518,10 @@ static int l_log(lua_State *L)
     if (x->w && x->w->running) {
         char who[256];
         pr_actor_describe(rt, PR_GET(x->w->running->id), who, sizeof who);
-        lua_pushfstring(L, "%s: %s", who, lua_tostring(L, 2));
+        lua_settop(L, 2);
+        lua_pushfstring(L, "%s: ", who);
+        lua_insert(L, 2);
+        lua_concat(L, 2);
     }
     const char *text = luaL_checklstring(L, lua_gettop(L), &len);
     pr_log_write(&rt->log, level, text, len);
