@@ -1,6 +1,10 @@
 -- Every place where a script's code can raise, in every state: the failure is one of its actor's alone, its parent decides,
--- and the tree ends as it should. For each: the child is restarted with what was queued, no ask waits for nothing, every
--- started life but one that failed in its `stop` is stopped once, and at the end neither actor nor name is left.
+-- and the tree ends as it should. For each point, by each kind of rules, with the parent idle, suspended and busy: what the
+-- rules say comes about, no ask waits for nothing, every life that has started is stopped once, and at the end neither
+-- actor nor name is left.
+--
+-- Mutants caught: a child whose decision has failed forgotten when its parent is resumed; timers of `stop` that outlive it;
+-- a failed `start` that is owed a `stop`; the limit not counted for a failed `start`.
 
 local pierrot = require "pierrot"
 local sanitized = os.getenv "PIERROT_SANITIZER" ~= nil
@@ -18,14 +22,22 @@ local points = {
   ["handler, asked"] = { { "raise" }, ask = true },
   ["handler, suspended, asked"] = { { "sleep and raise" }, ask = true },
   ["match of receive"] = { { "match" }, { "bait" } },
+  ["match of receive, of what is queued"] = { { "match queued" } },
+  ["match of receive, asked"] = { { "match queued" }, ask = true },
+  ["in receive, of the message taken"] = { { "take and raise" } },
+  ["while asking another one"] = { { "ask and raise" } },
+  ["while its ask fails"] = { { "failed ask" } },
   ["a message that a timer sends"] = { { "timer" } },
   ["after a deferred reply"] = { { "defer and raise" }, ask = "deferred" },
+  ["a deferred reply that cannot be sent"] = { { "defer badly" }, ask = "timeout" },
   ["while a deferred reply is pending"] = { { "defer and go" }, ask = "timeout" },
   ["a reply that cannot be sent"] = { { "bad reply" }, ask = true },
   ["after become"] = { { "become" }, { "raise" } },
   ["after stash"] = { { "stash" }, { "raise" } },
   ["while told to stop"] = { { "stop and raise" }, ends = true },
   ["in stop"] = { { "stop badly" }, ends = true, bad_stop = true },
+  ["in stop, suspended"] = { { "stop badly", 0.001 }, ends = true, bad_stop = true },
+  ["in stop, told by its parent"] = { { "bad stop" }, { "be stopped" }, ends = true, bad_stop = true },
   ["in stop, at a restart"] = { { "bad stop" }, { "raise" }, bad_stop = true },
 }
 
@@ -51,33 +63,123 @@ local function child_of(to)
       timer = function() pierrot.send_after(0.001, pierrot.self(), "raise") end,
       ["defer and raise"] = function() pierrot.defer():reply "deferred" error("raised", 0) end,
       ["defer and go"] = function(self) self.later = pierrot.defer() pierrot.self():tell "raise" end,
+      ["match queued"] = function()
+        pierrot.self():tell "bait"
+        pierrot.receive(60, function() error("raised", 0) end)
+      end,
+      ["take and raise"] = function()
+        pierrot.self():tell "its own"
+        assert(pierrot.receive(60, function(what) return what == "its own" end))
+        error("raised", 0)
+      end,
+      ["ask and raise"] = function()
+        local other = pierrot.spawn(function() return "x" end)
+        error(other:ask(), 0)
+      end,
+      ["failed ask"] = function()
+        local other = pierrot.spawn { function() error("of the other one", 0) end, restart = "temporary" }
+        other:ask()
+      end,
+      ["defer badly"] = function() pierrot.defer():reply(function() end) end,
+      ["be stopped"] = function() pierrot.parent():tell("stop child", (pierrot.self())) end,
       ["bad reply"] = function() return function() end end,
-      become = function() pierrot.become { raise = function() error("raised", 0) end } end,
+      become = function() pierrot.become { raise = function() error("raised", 0) end, bait = function() return "taken" end } end,
       stash = function()
         if pierrot.self():info().restarts > 0 then return end   -- it comes back with the restart
-        pierrot.stash() pierrot.become { raise = function() error("raised", 0) end }
+        pierrot.stash() pierrot.become { raise = function() error("raised", 0) end, bait = function() return "taken" end }
       end,
       ["stop and raise"] = function() pierrot.stop() error("raised", 0) end,
       ["bad stop"] = function(self) self.bad_stop = true end,
-      ["stop badly"] = function(self) self.bad_stop = true pierrot.stop() end,
-      bait = function() end,
+      ["stop badly"] = function(self, seconds) self.bad_stop, self.seconds = true, seconds pierrot.stop() end,
+      bait = function() return "taken" end,
       count = function(self) self.n = self.n + 1 return self.n end,
     },
     stop = function(self)
       to:tell("life", -1)
+      if self.seconds then pierrot.sleep(self.seconds) end
       if self.bad_stop then error("raised in stop", 0) end
     end,
   }
 end
 
+-- What a parent's rules make of a failure, `by`: the child is restarted, resumed, stopped, or its parent fails and is restarted.
 local parents = {
-  ["the default rules"] = false,
-  ["rules"] = { intensity = 10 },
-  ["one_for_all"] = { strategy = "one_for_all" },
-  ["on_failure"] = { on_failure = function() return "restart" end },
-  ["on_failure, nothing"] = { on_failure = function() end },
-  ["a back-off"] = { backoff = { min = 0.001, max = 0.002 } },
+  ["the default rules"] = { by = "restart" },
+  ["rules"] = { by = "restart", rules = { intensity = 10 } },
+  ["one_for_all"] = { by = "restart", rules = { strategy = "one_for_all" } },
+  ["rest_for_one"] = { by = "restart", rules = { strategy = "rest_for_one", count = "all", intensity = 20 } },
+  ["a back-off"] = { by = "restart", rules = { backoff = { min = 0.001, max = 0.002 } } },
+  ["on_failure: restart"] = { by = "restart", rules = { on_failure = function() return "restart" end } },
+  ["on_failure: nothing"] = { by = "restart", rules = { on_failure = function() end } },
+  ["on_failure: resume"] = { by = "resume", rules = { on_failure = function() return "resume" end } },
+  ["on_failure: stop"] = { by = "stop", rules = { on_failure = function() return "stop" end } },
+  ["no restarts"] = { by = "stop", rules = { intensity = 0 } },
+  ["on_failure: escalate"] = { by = "escalate", rules = { on_failure = function() return "escalate" end } },
+  ["no restarts, escalate"] = { by = "escalate", rules = { intensity = 0, exceeded = "escalate" } },
 }
+
+-- What the parent does when the failure comes.
+local circumstances = {
+  ["idle"] = function() end,
+  ["suspended"] = function(parent) parent:tell("nap", 0.003) end,
+  ["with a backlog"] = function(parent) for _ = 1, 200 do parent:tell "ping" end end,
+}
+
+local function parent_with(rules, child, options)
+  return {
+    name = "parent", supervise = rules,
+    on = {
+      children = function(self)
+        for _, name in ipairs { "a", "b" } do
+          if not self[name] then
+            self[name] = pierrot.spawn { child, name = name, mailbox = options and options.mailbox }
+          end
+        end
+        return self.a, self.b
+      end,
+      nap = function(_, seconds) pierrot.sleep(seconds) end,
+      ping = function() return "pong" end,
+      ["stop child"] = function(_, whom) whom:stop() end,
+    } }
+end
+
+local function await(note, condition)
+  local since = pierrot.now()
+  while not condition() do
+    pierrot.sleep(0.0005)
+    assert.is_true(pierrot.now() - since < 60, note)
+  end
+end
+
+local function dead(ref) return function() return not ref:is_alive() end end
+local function restarted(ref, times) return function() return (ref:info() or { restarts = 0 }).restarts >= times end end
+
+-- Ends the tree: every life that has started is stopped once, and nothing is left.
+local function ends(parent, note)
+  local _, monitor = nil, pierrot.monitor(parent)
+  parent:stop()
+  local lives, ended = 0, false
+  repeat
+    local what, n, _, which = pierrot.receive(60)
+    if what == "life" then lives = lives + n elseif what == "down" and which == monitor then ended = true end
+  until ended
+  while true do
+    local what, n = pierrot.receive(0)
+    if not what then break end
+    if what == "life" then lives = lives + n end
+  end
+  assert.equal(0, lives, note)
+end
+
+local function nothing_is_left(note)
+  await(note, function() return pierrot.stats().actors == 0 end)
+  assert.equal(0, pierrot.stats().names, note)
+end
+
+local function all_accounted_for()
+  local s = pierrot.stats()
+  assert.equal(s.sent, s.handled + s.dead_letters + s.cancelled)
+end
 
 describe("a failure", function()
   local workers = 0
@@ -87,70 +189,186 @@ describe("a failure", function()
   end)
   after_each(function() pierrot.shutdown() end)
 
+  local function case(point, rule, circumstance, note)
+    local parent = pierrot.spawn { parent_with(rule.rules, child_of(pierrot.self())), name = "parent" }
+    local a, b = parent:ask "children"
+    assert.equal(1, a:ask "count")
+    assert.equal(1, b:ask "count")
+    circumstance(parent)
+    for i, message in ipairs(point) do
+      if i < #point or not point.ask then
+        a:tell(unpack(message))
+      elseif point.ask == "timeout" then
+        local ok, err = pcall(a.ask_within, a, 0.02, unpack(message))
+        assert.is_false(ok, note)
+        assert.equal("timeout", err.kind, note)
+      elseif point.ask == "deferred" then
+        assert.equal("deferred", a:ask(unpack(message)), note)
+      else
+        local ok, err = pcall(a.ask, a, unpack(message))
+        assert.is_false(ok, note)
+        assert.equal("failed", err.kind, note)
+      end
+    end
+    if point.ends then
+      await(note, dead(a))
+    elseif rule.by == "restart" then
+      await(note, restarted(a, 1))
+      assert.equal(1, a:ask "count", note)
+      assert.equal(1, a:info().restarts, note)
+    elseif rule.by == "resume" then
+      assert.equal("taken", a:ask "bait", note)   -- it goes on
+      assert.equal(0, a:info().restarts, note)
+    elseif rule.by == "stop" then
+      await(note, dead(a))
+    else
+      await(note, restarted(parent, 1))
+      assert.is_false(a:is_alive(), note)
+      assert.is_false(b:is_alive(), note)
+      a, b = parent:ask "children"
+      assert.equal(1, a:ask "count", note)
+    end
+    assert.is_true(b:ask "count" >= 1, note)
+    assert.is_true(pierrot.whereis "b" == b, note)
+    assert.same({ a, b }, { parent:ask "children" }, note)   -- the parent has lived on
+    assert.equal(not point.ends and rule.by == "escalate" and 1 or 0, parent:info().restarts, note)
+    ends(parent, note)
+    nothing_is_left(note)
+  end
+
   for where, point in pairs(points) do
     it("of " .. where .. " is the child's alone", function()
-      for how, rules in pairs(parents) do
+      for how, rule in pairs(parents) do
+        for when, circumstance in pairs(circumstances) do
+          case(point, rule, circumstance, where .. ", " .. how .. ", " .. when)
+        end
+      end
+      all_accounted_for()
+    end)
+  end
+
+  -- The first two lives of each child fail in `start`.
+  local starts = {
+    ["start"] = function() error("start", 0) end,
+    ["start, suspended before"] = function() pierrot.sleep(0.001) error("start", 0) end,
+    ["start, with a child"] = function() pierrot.spawn(function() end) error("start", 0) end,
+    ["start, in the match of receive"] = function()
+      pierrot.self():tell "bait"
+      pierrot.receive(60, function() error("start", 0) end)
+    end,
+  }
+  for where, raise in pairs(starts) do
+    it("of " .. where .. " follows the same rules", function()
+      for how, rule in pairs(parents) do
         local note = where .. ", " .. how
         local me = pierrot.self()
-        local child = child_of(me)
-        local parent = pierrot.spawn { {
-          name = "parent", supervise = rules or nil,
-          on = { children = function(self)
-            self.a = self.a or pierrot.spawn { child, name = "a" }
-            self.b = self.b or pierrot.spawn { child, name = "b" }
-            return self.a, self.b
-          end } }, name = "parent" }
+        local tally = pierrot.spawn { { start = function(self) self.lives = {} end, receive = function(self, who)
+          self.lives[who] = (self.lives[who] or 0) + 1
+          return self.lives[who]
+        end }, name = "tally" }
+        local parent = pierrot.spawn { parent_with(rule.rules, {
+          name = "child",
+          start = function()
+            if pierrot.ask("tally", pierrot.self():info().name) <= 2 then raise() end
+            me:tell("life", 1)
+          end,
+          on = { count = function() return 1 end, bait = function() end },
+          stop = function() me:tell("life", -1) end }), name = "parent" }
         local a, b = parent:ask "children"
-        assert.equal(1, a:ask "count")
-        assert.equal(1, b:ask "count")
-        for i, message in ipairs(point) do
-          if i < #point or not point.ask then
-            a:tell(unpack(message))
-          elseif point.ask == "timeout" then
-            local ok, err = pcall(a.ask_within, a, 0.02, unpack(message))
-            assert.is_false(ok, note)
-            assert.equal("timeout", err.kind, note)
-          elseif point.ask == "deferred" then
-            assert.equal("deferred", a:ask(unpack(message)), note)
-          else
-            local ok, err = pcall(a.ask, a, unpack(message))
-            assert.is_false(ok, note)
-            assert.equal("failed", err.kind, note)
+        if rule.by == "stop" then
+          await(note, dead(a)) await(note, dead(b))
+          assert.equal(0, parent:info().restarts, note)
+        elseif rule.by == "escalate" then
+          -- Each failure takes both children along, and is the parent's; the root restarts that three times.
+          await(note, function() return dead(a)() and dead(b)() end)
+          while parent:is_alive() do
+            local ok, x, y = pcall(parent.ask, parent, "children")
+            if ok and x:is_alive() and y:is_alive() and pcall(x.ask, x, "count") and pcall(y.ask, y, "count") then break end
           end
-        end
-        if point.ends then
-          while a:is_alive() do pierrot.sleep(0.001) end
+          assert.is_true(not parent:is_alive() or parent:info().restarts >= 2, note)
         else
-          local before = pierrot.now()
-          while a:info().restarts == 0 do
-            pierrot.sleep(0.001)
-            assert.is_true(pierrot.now() - before < 60, note)
-          end
           assert.equal(1, a:ask "count", note)
-          assert.equal(1, a:info().restarts, note)
+          assert.equal(1, b:ask "count", note)
+          assert.equal(0, parent:info().restarts, note)
+          assert.is_true(a:info().restarts >= 2, note)
         end
-        assert.is_true(b:ask "count" >= 1, note)
-        assert.is_true(pierrot.whereis "b" == b, note)
-        assert.same({ a, b }, { parent:ask "children" }, note)   -- the parent has lived on
-        assert.equal(0, parent:info().restarts, note)
-        local _, monitor = nil, pierrot.monitor(parent)
-        parent:stop()
-        local lives, ended = 0, false
-        repeat
-          local what, n, _, which = pierrot.receive(60)
-          if what == "life" then lives = lives + n elseif what == "down" and which == monitor then ended = true end
-        until ended
-        while true do
-          local what, n = pierrot.receive(0)
-          if not what then break end
-          if what == "life" then lives = lives + n end
+        if parent:is_alive() then
+          assert.equal("pong", parent:ask "ping", note)
         end
-        assert.equal(0, lives, note)
-        while pierrot.stats().actors > 0 do pierrot.sleep(0.001) end
-        assert.equal(0, pierrot.stats().names, note)
+        ends(parent, note)
+        tally:stop()
+        nothing_is_left(note)
       end
-      local s = pierrot.stats()
-      assert.equal(s.sent, s.handled + s.dead_letters + s.cancelled)
+      all_accounted_for()
+    end)
+  end
+
+  it("of a priority function is no failure: the message counts as one of priority 0", function()
+    for how, rule in pairs(parents) do
+      local child = child_of(pierrot.self())
+      child.on.order = function(self, n) self.n = self.n * 10 + n return self.n end
+      local parent = pierrot.spawn { parent_with(rule.rules, child, { mailbox = { priority = function(_, n)
+        if n == 1 then error("in priority", 0) elseif n == 2 then return "none" elseif n == 3 then return pierrot.sleep(1) end
+        return n
+      end } }), name = "parent" }
+      local a, b = parent:ask "children"
+      for n = 1, 3 do a:tell("order", n) end
+      assert.equal(123, a:ask("order", 0) / 10, how)
+      assert.equal(0, a:info().restarts, how)
+      assert.equal(1, b:ask "count", how)
+      ends(parent, how)
+      nothing_is_left(how)
+    end
+    all_accounted_for()
+  end)
+
+  -- on_failure that fails is the failure of the parent, by the rules of its own parent.
+  local bad_answers = {
+    raises = function() error("in on_failure", 0) end,
+    ["returns no verdict"] = function() return "maybe" end,
+    waits = function() pierrot.sleep(1) end,
+    receives = function() pierrot.receive() end,
+    asks = function(_, child) return child:ask "count" end,
+  }
+  for what, on_failure in pairs(bad_answers) do
+    it("of on_failure that " .. what .. " is the parent's, in whatever state", function()
+      for how, rule in pairs(parents) do
+        for when, circumstance in pairs(circumstances) do
+          local note = what .. ", " .. how .. ", " .. when
+          local middle = parent_with({ on_failure = on_failure }, child_of(pierrot.self()))
+          local top = pierrot.spawn { { supervise = rule.rules,
+            receive = function(self)
+              self.parent = self.parent or pierrot.spawn { middle, name = "middle" }
+              return self.parent
+            end }, name = "top" }
+          local parent = top:ask()
+          local a, b = parent:ask "children"
+          assert.equal(1, b:ask "count", note)
+          circumstance(parent)
+          a:tell "raise"
+          if rule.by == "resume" then   -- and the child with it
+            assert.equal(1, a:ask "count", note)
+            assert.equal(2, b:ask "count", note)
+            assert.equal(0, a:info().restarts + parent:info().restarts, note)
+          else
+            await(note, dead(a)) await(note, dead(b))
+            if rule.by == "restart" then
+              await(note, restarted(parent, 1))
+              a = parent:ask "children"
+              assert.equal(1, a:ask "count", note)
+            elseif rule.by == "stop" then
+              await(note, dead(parent))
+            else
+              await(note, restarted(top, 1))
+              assert.is_false(parent:is_alive(), note)
+            end
+          end
+          assert.equal(rule.by == "escalate" and 1 or 0, top:info().restarts, note)
+          ends(top, note)
+          nothing_is_left(note)
+        end
+      end
+      all_accounted_for()
     end)
   end
 

@@ -491,8 +491,9 @@ describe("a failure reaches its parent before two more messages are handled", fu
     end },
     start = function(self, where, at, seconds)
       tally.n, tally.seen = 0, nil
-      self.child = pierrot.spawn { function() error("x", 0) end, worker = where }
+      self.child = pierrot.spawn { function(_, what) if what ~= "up" then error("x", 0) end end, worker = where }
       self.witness = pierrot.spawn { function() end, worker = where }
+      self.child:ask "up" self.witness:ask "up"   -- or the one could have its first turn after the other's second
       self.at, self.seconds = at, seconds
     end,
     receive = function(self)
@@ -500,7 +501,7 @@ describe("a failure reaches its parent before two more messages are handled", fu
       if tally.n == self.at then self.child:tell() self.witness:tell() end
       local until_ = pierrot.now() + self.seconds
       while pierrot.now() < until_ do end
-      if tally.n > self.at and not tally.seen and self.witness:info().processed > 0 then tally.seen = tally.n end
+      if tally.n > self.at and not tally.seen and self.witness:info().processed > 1 then tally.seen = tally.n end
     end,
   }
 

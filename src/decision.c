@@ -312,14 +312,15 @@ static pr_msg *exceeded_error(pr_worker *w, uint64_t child, const pr_rules *rule
     return error;
 }
 
-static void escalate(pr_worker *w, pr_actor *parent, const pr_actor *child, const pr_ends *ends, pr_msg *error)
+/* The child waits until it is known what follows for its parent. */
+static void escalate(pr_worker *w, pr_actor *parent, uint64_t child, const pr_ends *ends, pr_msg *error, const char *during)
 {
     pr_family *f = family(parent);
     if (f) {
-        f->escalated = PR_GET(child->id);
-        f->escalated_in_start = ends->in_start;
+        f->escalated = child;
+        f->escalated_restarts = ends->in_start || !ends->failed;   /* no life to go on with, or it meant to end */
     }
-    pr_actor_fails_by(w, parent, error, "child");
+    pr_actor_fails_by(w, parent, error, during);
 }
 
 /* The child's payload without what stands behind it. */
@@ -349,11 +350,11 @@ static void decide(pr_worker *w, pr_actor *parent, pr_actor *child, pr_msg *m)
         pr_msg_free(&w->pool, m);
         pr_msg *failure = w->failure;
         w->failure = NULL;
-        pr_actor_fails_by(w, parent, failure, "on_failure");
+        escalate(w, parent, id, &ends, failure, "on_failure");
         return;
     }
     if (verdict == PR_VERDICT_ESCALATE) {
-        escalate(w, parent, child, &ends, as_error(m));
+        escalate(w, parent, id, &ends, as_error(m), "child");
         return;
     }
     uint64_t delay_ms = 0;
@@ -369,7 +370,7 @@ static void decide(pr_worker *w, pr_actor *parent, pr_actor *child, pr_msg *m)
             if (rules->escalates) {
                 pr_msg *error = exceeded_error(w, id, rules, m);
                 pr_msg_free(&w->pool, m);
-                escalate(w, parent, child, &ends, error);
+                escalate(w, parent, id, &ends, error, "child");
                 return;
             }
             verdict = PR_VERDICT_STOP;
@@ -417,7 +418,7 @@ void pr_family_goes_on(pr_worker *w, pr_actor *parent)
         return;
     }
     f->escalated = 0;
-    if (m && !give(w, parent, escalated, m, f->escalated_in_start ? PR_VERDICT_RESTART : PR_VERDICT_RESUME, 0))
+    if (m && !give(w, parent, escalated, m, f->escalated_restarts ? PR_VERDICT_RESTART : PR_VERDICT_RESUME, 0))
         pr_msg_free(&w->pool, m);
     for (pr_queue later = f->later; (m = pr_queue_pop(&later));) {
         f->later = (pr_queue){NULL, NULL};

@@ -62,7 +62,7 @@ typedef struct pr_family {
     pr_msg *token;                  /* while no child has it */
     pr_queue later;                 /* CHILD_ENDS that came while the parent itself awaits a verdict */
     uint64_t escalated;             /* the child whose failure it failed by; 0: none */
-    bool escalated_in_start;
+    bool escalated_restarts;
 } pr_family;
 
 /* --- the parent's side, all on its owner */
