@@ -4,6 +4,7 @@
 -- parent's order restarts; exceeded = "stop" instead of "escalate"; a name that outlives its tree.
 
 local pierrot = require "pierrot"
+local times = require "support.times"
 local sanitized = os.getenv "PIERROT_SANITIZER" ~= nil
 
 local me
@@ -136,6 +137,83 @@ describe("a supervisor", function()
     await_death(sup)
   end)
 
+  it("tells what it keeps, and forgets what has ended when asked to", function()
+    local sup = pierrot.supervisor { name = "sup", child("a", { restart = "permanent", shutdown = 2 }), child "b",
+                                     { name = "inner", supervisor = { child "c" } }, { Child, "d", 0, me } }
+    expect_starts("a", "b", "c", "d")
+    local function specs()
+      local list = sup:ask "specs"
+      for _, one in ipairs(list) do one.ref = one.ref ~= nil end
+      return list
+    end
+    local function one(name, ref, restart, shutdown, is_supervisor)
+      return { name = name, ref = ref, restart = restart, shutdown = shutdown, significant = false, supervisor = is_supervisor }
+    end
+    assert.same({ one("a", true, "permanent", 2, false), one("b", true, "transient", 5, false),
+                  one("inner", true, "transient", math.huge, true), one(nil, true, "transient", 5, false) }, specs())
+    assert.is_true(pierrot.whereis "b" == sup:ask "specs"[2].ref)
+    assert.same({ nil, "running" }, { sup:ask("delete_child", "b") })
+    pierrot.tell("b", "quit") expect { "stop", "b" }
+    while #sup:ask "children" > 3 do pierrot.sleep(0.001) end
+    assert.is_false(specs()[2].ref)
+    assert.same({ nil, "exists" }, { (sup:ask("start_child", child "b")), (select(2, sup:ask("start_child", child "b"))) })
+    assert.is_true(sup:ask("delete_child", "b"))
+    assert.same({ nil, "no such child" }, { sup:ask("delete_child", "b") })
+    assert.same({ 3, 3 }, { sup:ask "count" })
+    assert.is_truthy(sup:ask("start_child", child "b"))
+    expect_starts "b"
+    assert.equal("b", specs()[4].name)
+  end)
+
+  it("shuts itself down with its significant children, if it is to", function()
+    local function sup_with(auto_shutdown, ...)
+      local options = { auto_shutdown = auto_shutdown, monitor = true, child "plain" }
+      for i, restart in ipairs { ... } do options[i + 1] = child("s" .. i, { significant = true, restart = restart }) end
+      local sup, monitor = pierrot.supervisor(options)
+      expect_starts "plain"
+      for i = 1, select("#", ...) do expect_starts("s" .. i) end
+      return sup, monitor
+    end
+    local function gone(monitor, ...)
+      expect_stops(...)
+      local what, _, reason, which = pierrot.receive(60)
+      assert.same({ "down", "shutdown" }, { what, reason })
+      assert.is_true(which == monitor)
+    end
+    for _ = 1, sanitized and 2 or 20 do
+      local _, monitor = sup_with("any_significant", "transient", "temporary")
+      pierrot.tell("s1", "quit")
+      gone(monitor, "s1", "s2", "plain")
+      _, monitor = sup_with("any_significant", "transient", "temporary")
+      pierrot.tell("s1", "fail") expect({ "stop", "s1" }, { "start", "s1" })   -- a restart is no end
+      pierrot.tell("s2", "fail")                                             -- of a temporary one any end counts
+      gone(monitor, "s2", "s1", "plain")
+      _, monitor = sup_with("all_significant", "transient", "temporary")
+      pierrot.tell("s2", "quit") expect { "stop", "s2" }
+      while pierrot.whereis "s2" do pierrot.sleep(0.001) end
+      pierrot.tell("s1", "quit")
+      gone(monitor, "s1", "plain")
+    end
+    -- Not by those that are none, nor by what the supervisor has done itself.
+    local sup, monitor = sup_with("any_significant", "transient", "temporary")
+    pierrot.tell("plain", "quit") expect { "stop", "plain" }
+    assert.is_true(sup:ask("stop_child", "s2")) expect { "stop", "s2" }
+    sup:ask("restart_child", "s1") expect({ "stop", "s1" }, { "start", "s1" })
+    local again = sup:ask("start_child", child("s3", { significant = true }))
+    expect_starts "s3"
+    assert.equal(2, sup:ask "count")
+    again:tell "quit"
+    gone(monitor, "s3", "s1")
+  end)
+
+  it("whose child stops itself in start goes on without it", function()
+    local sup = pierrot.supervisor { { function() end, name = "f" },
+      { { start = function() pierrot.stop "not needed" end }, name = "ignored" }, child "a" }
+    expect_starts "a"
+    while sup:ask "count" ~= 2 do pierrot.sleep(0.001) end
+    assert.same({ 2, 3 }, { sup:ask "count" })
+  end)
+
   it("beyond its limits stops its children and fails; and so up to the root", function()
     local _, monitor = pierrot.supervisor { name = "top", intensity = 1, restart = "temporary", monitor = true,
       child "outer",
@@ -232,6 +310,10 @@ describe("a supervisor", function()
       [{ { Child, nonsense = 1 } }] = "supervisor: child 1: unknown option 'nonsense'",
       [{ { function() me = 1 end } }] = "supervisor: child 1: upvalue 'me' is assigned",
       [{ { Child, link = true } }] = "link and monitor are not for children",
+      [{ { Child, significant = true } }] = "child 1: significant is for supervisors with auto_shutdown",
+      [{ auto_shutdown = "any_significant", { Child, significant = 1 } }] = "child 1: significant: true or false expected, got 1",
+      [{ auto_shutdown = "all_significant", { Child, significant = true, restart = "permanent" } }] = "a permanent child never ends",
+      [{ auto_shutdown = "all" }] = 'auto_shutdown: "never", "any_significant" or "all_significant" expected, got all',
       [{ { supervisor = 1 } }] = "supervisor: a table of its options",
       [{ strategy = "all" }] = "supervise.strategy",
       [{ nonsense = 1 }] = "supervisor: unknown option 'nonsense'",
@@ -247,16 +329,22 @@ describe("a supervisor", function()
 end)
 
 describe("a shutdown", function()
-  it("of a root, a supervisor and eight workers leaves no actor and no name, whatever stop does", function()
-    for round = 1, sanitized and 3 or 25 do
-      assert(pierrot.start { workers = round % 4 + 1, log = "none" })
-      me = pierrot.self()
-      local slow = { start = function() end, stop = function() pierrot.sleep(0.2) end }
-      local options = { name = "sup" }
-      for i = 1, 8 do options[i] = { slow, name = "w" .. i, worker = (i - 1) % (round % 4 + 1) + 1 } end
-      local sup = pierrot.supervisor(options)
-      assert.equal(8, sup:ask "count")
-      assert.is_true(pierrot.shutdown(0.05))   -- true: all workers have left, and they leave when nobody lives
-    end
-  end)
+  -- `seconds`: each `stop`. A deadline of 50 ms is over before it is, with the runtime's own half second on top.
+  local function round(workers, seconds)
+    assert(pierrot.start { workers = workers, log = "none" })
+    local slow = { start = function() end, stop = function() pierrot.sleep(seconds) end }
+    local options = { name = "sup" }
+    for i = 1, 8 do options[i] = { slow, name = "w" .. i, worker = math.random(workers) } end
+    local sup = pierrot.supervisor(options)
+    assert.equal(8, sup:ask "count")
+    if math.random(4) == 1 then pierrot.sleep(math.random() / 1000) end
+    assert.is_true(pierrot.shutdown(0.05))   -- true: all workers have left, and they leave when nobody lives
+  end
+
+  for workers = 1, 8 do
+    it("of a root, a supervisor and eight workers leaves no actor and no name, with " .. workers .. " workers", function()
+      for _ = 1, times(2, 1) do round(workers, 0.2) end
+      for _ = 1, times(60, 2) do round(workers, math.random() / 500) end
+    end)
+  end
 end)

@@ -1,8 +1,11 @@
 -- Supervisors: an actor that does nothing but keep its children. What follows their failures is the core's work, by
 -- `supervise`; here is the list of them, their start in order, and what can be asked for.
 --
--- A child's spec is what spawn takes; the specs travel with the supervisor's code. A spec outlives its child (its place
--- in the list is kept for restart_child), but for that of a temporary one.
+-- A child's spec is what spawn takes, and `significant`; the specs travel with the supervisor's code. A spec outlives
+-- its child (its place in the list is kept for restart_child), but for that of a temporary one.
+--
+-- A significant child is monitored: its own end, as opposed to one that its supervisor has ordered, may be the
+-- supervisor's.
 
 local supervisor = {}
 
@@ -11,24 +14,48 @@ local type, pairs, ipairs, error, tostring = type, pairs, ipairs, error, tostrin
 
 -- The actor -------------------------------------------------------------------------------------------------------
 
--- Spawns and waits until its `start` is done, or it has ended. -> ref | nil, reason
-local function start(self, spec)
-  local ref, reason = pierrot.spawn(spec)
-  if not ref then
-    return nil, reason
+-- The spec without what is not spawn's; whether the child is significant. Errors are texts.
+local function split(child, auto_shutdown)
+  local significant = child.significant
+  if significant == nil then
+    return child, false
+  elseif type(significant) ~= "boolean" then
+    error(("significant: true or false expected, got %s"):format(tostring(significant)), 0)
+  elseif significant and auto_shutdown == "never" then
+    error("significant is for supervisors with auto_shutdown", 0)
+  elseif significant and child.restart == "permanent" then
+    error("significant: a permanent child never ends by itself", 0)
   end
-  local record = { spec = spec, ref = ref }
+  local spec = {}
+  for key, value in pairs(child) do
+    spec[key] = value
+  end
+  spec.significant = nil
+  return spec, significant
+end
+
+-- Spawns and waits until its `start` is done, or it has ended. -> ref | nil, reason, holder
+local function start(self, spec, significant)
+  local ref, reason, holder = pierrot.spawn(spec)
+  if not ref then
+    return nil, reason, holder
+  end
+  local record = { spec = spec, ref = ref, significant = significant }
   self.records[#self.records + 1] = record
+  if significant then
+    self.significant[pierrot.monitor(ref)] = record
+  end
   if not core.await_start(ref) then
     return nil, "failed"
   end
   return ref
 end
 
-function supervisor.start(self, specs)
-  self.records, self.waiting = {}, {}
-  for i, spec in ipairs(specs) do
-    local ref, reason = start(self, spec)
+function supervisor.start(self, specs, auto_shutdown)
+  self.records, self.waiting, self.significant, self.auto_shutdown = {}, {}, {}, auto_shutdown
+  for i, child in ipairs(specs) do
+    local spec, significant = split(child, auto_shutdown)
+    local ref, reason = start(self, spec, significant)
     if not ref and reason ~= "failed" then
       error(("supervisor: child %s: %s"):format(spec.name and ("%q"):format(spec.name) or i, reason), 0)
     end
@@ -60,6 +87,19 @@ function supervisor.count(self)
   return #core.children(), #self.records
 end
 
+-- What there is: also those that have ended and could be restarted. In the order of their start.
+function supervisor.specs(self)
+  find(self, nil)
+  local list = {}
+  for i, record in ipairs(self.records) do
+    local spec = record.spec
+    list[i] = { name = spec.name, ref = core.is_alive(record.ref) and record.ref or nil,
+                restart = spec.restart or "transient", shutdown = spec.shutdown or 5, significant = record.significant,
+                supervisor = type(spec[1]) == "table" and spec[1].name == "supervisor" }
+  end
+  return list
+end
+
 -- What is wrong with a request is its asker's error, and not the supervisor's failure.
 local function refuse(text)
   local asked, answer = pcall(pierrot.defer)
@@ -78,7 +118,11 @@ function supervisor.start_child(self, spec)
   if same then
     return nil, "exists", same.ref
   end
-  local ok, ref, reason, holder = pcall(start, self, spec)
+  local proper, plain, significant = pcall(split, spec, self.auto_shutdown)
+  if not proper then
+    return refuse("start_child: " .. plain)
+  end
+  local ok, ref, reason, holder = pcall(start, self, plain, significant)
   if not ok then
     return refuse("start_child: " .. tostring(ref):gsub("^.-spawn: ", ""))
   end
@@ -89,6 +133,7 @@ end
 local function stop(self, record, after)
   local monitor = pierrot.monitor(record.ref)
   self.waiting[monitor] = { answer = pierrot.defer(), after = after }
+  record.ordered = true
   core.stop(record.ref, "shutdown")
 end
 
@@ -110,7 +155,7 @@ function supervisor.restart_child(self, who)
   local function again()
     local _, now = find(self, record.ref)
     table.remove(self.records, now or at)
-    return start(self, record.spec)
+    return start(self, record.spec, record.significant)
   end
   if not core.is_alive(record.ref) then
     return again()
@@ -118,7 +163,39 @@ function supervisor.restart_child(self, who)
   stop(self, record, again)
 end
 
-function supervisor.down(self, _, _, monitor)
+function supervisor.delete_child(self, who)
+  local record, at = find(self, who)
+  if not record then
+    return nil, "no such child"
+  elseif core.is_alive(record.ref) then
+    return nil, "running"
+  end
+  table.remove(self.records, at)
+  return true
+end
+
+-- A significant child has ended. What was ordered by its supervisor (stop_child, the strategy) does not count.
+local function significant_ended(self, record, reason)
+  if record.ordered or reason == "shutdown" then
+    return
+  end
+  if self.auto_shutdown == "all_significant" then
+    for _, other in pairs(self.significant) do
+      if core.is_alive(other.ref) then
+        return
+      end
+    end
+  end
+  pierrot.stop "shutdown"
+end
+
+function supervisor.down(self, _, reason, monitor)
+  local record = self.significant[monitor]
+  if record then
+    self.significant[monitor] = nil
+    significant_ended(self, record, reason)
+    return
+  end
   local waiting = self.waiting[monitor]
   if waiting then
     self.waiting[monitor] = nil
@@ -127,16 +204,18 @@ function supervisor.down(self, _, _, monitor)
 end
 
 -- Its upvalues travel with it.
-local function behaviour(rules, specs)
+local function behaviour(rules, specs, auto_shutdown)
   return {
     name = "supervisor",
     supervise = rules,
-    start = function(self) supervisor.start(self, specs) end,
+    start = function(self) supervisor.start(self, specs, auto_shutdown) end,
     on = {
       children = function() return supervisor.children() end,
       count = function(self) return supervisor.count(self) end,
+      specs = function(self) return supervisor.specs(self) end,
       start_child = function(self, spec) return supervisor.start_child(self, spec) end,
       stop_child = function(self, who) return supervisor.stop_child(self, who) end,
+      delete_child = function(self, who) return supervisor.delete_child(self, who) end,
       restart_child = function(self, who) return supervisor.restart_child(self, who) end,
       down = function(self, ...) supervisor.down(self, ...) end,
     },
@@ -147,6 +226,7 @@ end
 
 local rule_names = { strategy = true, intensity = true, period = true, count = true, exceeded = true, backoff = true,
                      on_failure = true }
+local shutdowns = { never = true, any_significant = true, all_significant = true }
 local option_names = { name = true, restart = true, worker = true, link = true, monitor = true, shutdown = true,
                        mailbox = true }
 
@@ -168,8 +248,14 @@ end
 -- The spec for spawn of a supervisor by these options. Errors are texts.
 function spec_of(options, check_spawn)
   local rules, spec, specs = { count = "all", exceeded = "escalate" }, { shutdown = math.huge }, {}
+  local auto_shutdown = options.auto_shutdown or "never"
+  if not shutdowns[auto_shutdown] then
+    error(("auto_shutdown: \"never\", \"any_significant\" or \"all_significant\" expected, got %s"):format(
+      tostring(auto_shutdown)), 0)
+  end
   for key, value in pairs(options) do
-    if rule_names[key] then
+    if key == "auto_shutdown" then  -- luacheck: ignore 542
+    elseif rule_names[key] then
       rules[key] = value
     elseif option_names[key] then
       spec[key] = value
@@ -188,13 +274,14 @@ function spec_of(options, check_spawn)
     elseif child[1] == nil then
       error(("child %d has no behaviour"):format(i), 0)
     end
-    local problem = check_spawn(child)
+    local proper, plain = pcall(split, child, auto_shutdown)
+    local problem = not proper and plain or check_spawn(plain)
     if problem then
       error(("child %d: %s"):format(i, problem), 0)
     end
     specs[i] = child
   end
-  spec[1] = behaviour(rules, specs)
+  spec[1] = behaviour(rules, specs, auto_shutdown)
   return spec
 end
 
