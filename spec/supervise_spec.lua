@@ -6,7 +6,6 @@
 
 local pierrot = require "pierrot"
 local times = require "support.times"
-local sanitized = os.getenv "PIERROT_SANITIZER" ~= nil
 
 -- A parent by its `supervise`: "spawn" makes named children which report to the test what they do.
 local function parent_of(supervise, options)
