@@ -320,7 +320,8 @@ function pierrot.unlink(target) end
 --- has started, and stopped in reverse. Options are the fields of `pierrot.Supervise`, with OTP's meaning (`count` is
 --- "all", `exceeded` is "escalate"), and of `spawn`; a child's spec is what `spawn` takes, or
 --- `{ supervisor = { ... }, name = ... }`. It can be asked: "children" (refs), "count" (living children, specs),
---- "start_child" with a spec, "stop_child" and "restart_child" with a name or a ref.
+--- "specs" (what it keeps), "start_child" with a spec, "stop_child", "restart_child" and "delete_child" with a name or a
+--- ref. With `auto_shutdown = "any_significant"` or `"all_significant"` it ends with its children of `significant = true`.
 ---
 --- ```lua
 --- local sup = pierrot.supervisor{ strategy = "one_for_all", { Reader, "in.txt" }, { Writer, name = "writer" } }
