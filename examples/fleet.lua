@@ -4,11 +4,16 @@
 --
 -- 200,000 devices for 30 seconds, each of which reports every 10: 20,000 messages a second, spread
 -- evenly. A device reads its sensor, checks the reading, keeps the last eight, and raises an alert
--- when a reading is far from their mean. Alerts go to a small pool of writers.
+-- when a reading is far from their mean. Alerts go to a small pool of writers, which stand for what
+-- writes to a disk or a database: they are on the dispatcher "blocking", whose threads may wait.
 --
 -- One reading in ONE_IN (10,000) is malformed. Then the device's handler simply fails: the runtime
 -- logs that, and restarts this device and no other. It starts with an empty window and takes up its
 -- place in the schedule again, for `self` and timers end with the life that made them.
+--
+-- Of readings the newest count: a device's mailbox holds 16, and drops the oldest when more come. In
+-- the end some gateways come back after an outage, and deliver at once what they have held back. The
+-- runtime's alarm about the depth of a mailbox (the event "overload") is shown.
 --
 -- Readings are a function of device and time slot, so every run has the same alerts, the same
 -- failures. That is what the result is checked against; if it differs, the exit status is 1.
@@ -34,6 +39,9 @@ local one_in = argument(4, 10000)        -- one reading in so many is malformed
 local WINDOW = 8                         -- readings that a device keeps
 local ALERT_KELVIN = 20                  -- further from the window's mean than this is an alert
 local WRITERS = 4
+local MAILBOX = 16                       -- what waits for a device at most; the alarm comes at half of it
+local HELD_BACK = 40                     -- readings that a gateway delivers after an outage
+local GATEWAYS = math.min(20, math.ceil(devices / 1000))
 local MEMORY_LIMIT_MB = 400              -- what 200,000 devices may take
 local TIMER_SLACK_SECONDS = 0.002        -- timers may be early by a little
 
@@ -93,7 +101,7 @@ local Writer = {
 }
 
 local writers = {}
-for i = 1, WRITERS do writers[i] = pierrot.spawn(Writer) end
+for i = 1, WRITERS do writers[i] = pierrot.spawn{ Writer, dispatcher = "blocking" } end
 
 --- Sets the timer for the device's next report, unless the run is over by then.
 local function schedule(self)
@@ -126,6 +134,14 @@ local Device = {
   end,
 
   on = {
+    -- Suspended until the gateway answers: what that delivers first has to wait.
+    connect = function(self, gateway)
+      self.held = {}
+      return gateway:ask("hello", pierrot.self())
+    end,
+    held = function(self, reading) self.held[#self.held + 1] = reading end,
+    kept = function(self) return self.held end,
+
     report = function(self)
       local number, slot = self.number, self.slot
       local writer = writers[number % WRITERS + 1]
@@ -149,6 +165,14 @@ local Device = {
       schedule(self)
     end,
   },
+}
+
+local Gateway = {
+  name = "gateway",
+  on = { hello = function(_, device)
+    for reading = 1, HELD_BACK do device:tell("held", reading) end
+    return HELD_BACK
+  end },
 }
 
 -- The script: starts the fleet, watches, adds up --------------------------------------------------
@@ -185,15 +209,16 @@ local function totals_of_writers()
   return alerts, malformed, last
 end
 
-local started = pierrot.now()
+local started, first = pierrot.now(), pierrot.stats()
 local fleet = {}
-for number = 1, devices do fleet[number] = pierrot.spawn(Device, number) end
+for number = 1, devices do
+  fleet[number] = pierrot.spawn{ Device, number, mailbox = { capacity = MAILBOX, overflow = "drop_oldest" } }
+end
 print(("%d devices spawned in %.2f s, %.0f MB resident"):format(
   devices, pierrot.now() - started, resident_mb()))
 
 pierrot.sleep(epoch - 0.1 - pierrot.now())     -- a little before the first report
-local first = pierrot.stats()
-local before, elapsed = first, 0
+local before, elapsed = pierrot.stats(), 0
 while elapsed < seconds do
   local step = math.min(1, seconds - elapsed)
   pierrot.sleep(epoch + elapsed + step - pierrot.now())
@@ -219,6 +244,34 @@ for number, device in ipairs(fleet) do
   if device:info().restarts ~= (restarts_of[number] or 0) then misplaced = misplaced + 1 end
 end
 
+-- The gateways come back. Each mailbox keeps the newest, and the alarm comes at half its capacity, when
+-- it is full, and when it is empty enough again.
+pierrot.subscribe("overload")
+local number_of, alarms = {}, 0
+local dropped_before = pierrot.stats().dead_letters_by_reason.drop_oldest
+for i = 1, GATEWAYS do
+  local device = fleet[i]
+  number_of[device] = i
+  device:ask("connect", pierrot.spawn(Gateway))
+end
+local kept = 0
+for i = 1, GATEWAYS do
+  for at, reading in ipairs(fleet[i]:ask("kept")) do
+    if reading ~= HELD_BACK - MAILBOX + at then error("fleet: it is not the newest readings that are kept", 0) end
+    kept = kept + 1
+  end
+end
+local dropped = pierrot.stats().dead_letters_by_reason.drop_oldest - dropped_before
+for _ = 1, 3 * GATEWAYS do
+  local _, _, alarm = pierrot.receive(5)
+  if not alarm then break end
+  alarms = alarms + (alarm.over and 1 or 0)
+  if number_of[alarm.actor] == 1 then
+    print(("overload    device 1: %d waiting, the alarm is at %d%s"):format(alarm.depth, alarm.threshold,
+      alarm.over and "" or "; it is over"))
+  end
+end
+
 print(([[
 
 devices     %d
@@ -229,12 +282,21 @@ alerts      %d
 malformed   %d
 restarts    %d
 misplaced   %d
+held back   %d
+kept        %d
+dropped     %d
+alarms      %d
+writers     %d on "%s"
 resident    %.0f MB (at most %d for 200000 devices)]]):format(devices, reports, messages,
-  messages / took, alerts, malformed, restarts, misplaced, resident_mb(), MEMORY_LIMIT_MB))
+  messages / took, alerts, malformed, restarts, misplaced, GATEWAYS * HELD_BACK, kept, dropped, alarms,
+  WRITERS, writers[1]:info().dispatcher, resident_mb(), MEMORY_LIMIT_MB))
 if last_alert then print("last alert  " .. last_alert) end
 
 if malformed ~= malformed_expected or restarts ~= malformed or misplaced > 0 then
   error(("fleet: %d malformed readings were due; the restarts are not theirs"):format(
     malformed_expected), 0)
+end
+if kept ~= GATEWAYS * MAILBOX or kept + dropped ~= GATEWAYS * HELD_BACK then
+  error("fleet: the mailboxes did not keep the newest 16", 0)
 end
 print("Each malformed reading restarted its own device, and no other was restarted.")

@@ -18,16 +18,15 @@ local function wait(condition)
   while not condition() do pierrot.sleep(0.001) end
 end
 
--- { enter = end to read from, open = function(n): lets n through, close = }
+local opened = {}
+
+-- { enter = end to read from, open = function(n): lets n through }
 local function new_gate()
   local fds = ffi.new "int[2]"
   assert(ffi.C.pipe(fds) == 0)
   local enter, leave = fds[0], fds[1]
-  return {
-    enter = enter,
-    open = function(n) assert(ffi.C.write(leave, ("x"):rep(n), n) == n) end,
-    close = function() ffi.C.close(enter) ffi.C.close(leave) end,
-  }
+  opened[#opened + 1] = fds
+  return { enter = enter, open = function(n) assert(ffi.C.write(leave, ("x"):rep(n), n) == n) end }
 end
 
 -- Inside an actor: blocks its thread in C until the gate lets it through.
@@ -50,7 +49,15 @@ local function processed(actors)
 end
 
 describe("dispatchers", function()
-  after_each(function() pierrot.shutdown() end)
+  after_each(function()
+    for _, fds in ipairs(opened) do ffi.C.write(fds[1], ("x"):rep(16), 16) end   -- after a test that failed half way
+    pierrot.shutdown()
+    for _, fds in ipairs(opened) do   -- when no thread can be in `read` any more
+      ffi.C.close(fds[0])
+      ffi.C.close(fds[1])
+    end
+    opened = {}
+  end)
   teardown(script.clean)
 
   for workers = 1, 8 do
@@ -70,7 +77,6 @@ describe("dispatchers", function()
       gate.open(8)
       for i = 1, 8 do assert.is_true(blockers[i]:ask("here")) end
       wait(function() return of("blocking").busy == 0 end)
-      gate.close()
     end)
   end
 
@@ -131,7 +137,6 @@ describe("dispatchers", function()
     gate.open(9)
     wait(function() return of("blocking").busy == 0 end)
     assert.equal(3, add():info().worker)
-    gate.close()
   end)
 
   it("start their threads when they are first used, and their number is the configured one", function()
@@ -241,7 +246,6 @@ describe("dispatchers", function()
       local run = ("a"):rep(throughput) .. ("b"):rep(throughput)
       wait(function() return #log:ask() == 192 end)
       assert.equal(run:rep(96 / throughput), log:ask(), name)
-      gate.close()
     end
   end)
 
@@ -291,6 +295,21 @@ describe("dispatchers", function()
     parent:stop()
     wait(function() return not job:is_alive() end)
     assert.is_nil(pierrot.whereis("job"))
+  end)
+
+  it("tell of slow turns with their name; on \"blocking\" they are no news", function()
+    assert(pierrot.start { workers = 1, log = "none", dispatchers = { io = 2 } })
+    pierrot.subscribe("slow_turn")
+    local gate = new_gate()
+    local expected = pierrot.spawn { Blocker, dispatcher = "blocking" }
+    expected:tell("pass", gate.enter)
+    wait(function() return expected:info().processed == 1 end)
+    local slow = pierrot.spawn { Blocker, dispatcher = "io", worker = 2 }
+    slow:tell("pass", gate.enter)
+    local _, topic, details = pierrot.receive(60)   -- of two turns that go on, the one that began later
+    assert.same({ "slow_turn", "io", 2 }, { topic, details.dispatcher, details.worker })
+    assert.equal(slow, details.actor)
+    gate.open(2)
   end)
 
   it("end at shutdown, in order, with what is suspended and what has children elsewhere", function()

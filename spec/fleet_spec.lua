@@ -30,6 +30,18 @@ describe("examples/fleet.lua", function()
       field(report, "messages"))
   end)
 
+  it("bounds each device's mailbox: the newest readings are kept, and the alarm is shown", function()
+    local report, status = run("2000 1 0.5 1000000")
+    assert.equal(0, status, report)
+    assert.same({ 80, 32, 48 }, { field(report, "held back"), field(report, "kept"), field(report, "dropped") })
+    assert.equal(4, field(report, "alarms"))
+    assert.truthy(report:find('\nwriters +4 on "blocking"\n'), report)
+    for _, line in ipairs { "8 waiting, the alarm is at 8", "16 waiting, the alarm is at 8",
+                            "4 waiting, the alarm is at 8; it is over" } do
+      assert.truthy(report:find("overload    device 1: " .. line .. "\n", 1, true), report)
+    end
+  end)
+
   it("gives the same on every run", function()
     local function counts()
       local report = run("500 1 0.25 50")

@@ -41,6 +41,7 @@ static void *watch(void *runtime)
     pr_runtime *rt = runtime;
     pr_watchdog *dog = &rt->watchdog;
     seen *seen_of = dog->seen;
+    const pr_dispatcher *blocking = pr_dispatcher_named(rt, "blocking", 8);   /* a long turn is no news there */
     pthread_mutex_lock(&dog->lock);
     while (!dog->stop) {
         bool wanted = pr_event_wanted(rt, PR_TOPIC_SLOW_TURN);
@@ -50,7 +51,8 @@ static void *watch(void *runtime)
         pthread_mutex_unlock(&dog->lock);
         uint64_t now_ns = pr_now_ns();
         for (uint32_t i = 0; i < rt->worker_count; i++)
-            look(rt, &seen_of[i], i, now_ns);
+            if (rt->workers[i].dispatcher != blocking)
+                look(rt, &seen_of[i], i, now_ns);
         pthread_mutex_lock(&dog->lock);
     }
     pthread_mutex_unlock(&dog->lock);
