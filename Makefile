@@ -60,7 +60,7 @@ FUZZERS    = $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SRC))
 # --- build -------------------------------------------------------------------------------------
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all run test check asan tsan fuzz bench install uninstall rock clean help setup \
+.PHONY: all run test check asan tsan fuzz bench install uninstall rock release clean help setup \
         module tests test-build fuzzers rock-install
 
 all: $(BUILD)/pierrot.so $(BUILD)/pierrot $(BUILD)/libpierrot.a ## build the Lua module and the launcher
@@ -198,17 +198,27 @@ uninstall: ## remove what install put there
 	$(Q)for d in share/lua/5.1/pierrot share/doc/pierrot share/pierrot; do \
 	  [ ! -d "$(D)/$$d" ] || find "$(D)/$$d" -depth -type d -empty -delete; done
 
-# The rock goes into ROCK_TREE. LuaRocks calls back into `module` and `rock-install`.
+# The rock goes into ROCK_TREE. LuaRocks calls back into `all` and `rock-install`.
 ROCK_TREE ?= $(BUILD)/rock
+LUAROCKS = LUAROCKS_CONFIG="$(CURDIR)/rockspec/luarocks-config.lua" LUAJIT_BIN="$$(command -v $(LUAJIT))" \
+  LUAJIT_INCDIR="$$(pkg-config --variable=includedir luajit)" luarocks
 rock: ## build and install the rock from this tree into ROCK_TREE (build/rock)
 	@.ci/setup run rock
-	+$(Q)LUAROCKS_CONFIG=rockspec/luarocks-config.lua \
-	LUAJIT_BIN="$$(command -v $(LUAJIT))" LUAJIT_INCDIR="$$(pkg-config --variable=includedir luajit)" \
-	luarocks --tree="$(ROCK_TREE)" make --deps-mode=none rockspec/pierrot-dev-1.rockspec
+	+$(Q)$(LUAROCKS) --tree="$(ROCK_TREE)" make --deps-mode=none rockspec/pierrot-scm-1.rockspec
 
 rock-install:
 	install -D -m 755 $(BUILD)/pierrot.so "$(LIBDIR)/pierrot.so"
 	install -D -m 644 lua/pierrot/meta.lua "$(LUADIR)/pierrot/meta.lua"
+	install -D -m 755 $(BUILD)/pierrot "$(BINDIR)/pierrot"
+
+# What is committed, as an archive, and a source rock made of it.
+RELEASE := pierrot-$(shell sed -n 's/.*PIERROT_VERSION "\(.*\)"/\1/p' src/version.h)
+release: ## build/release: the archive, its rockspec and the source rock
+	@.ci/setup run rock
+	@mkdir -p $(BUILD)/release
+	git archive --format=tar.gz --prefix=$(RELEASE)/ -o $(BUILD)/release/$(RELEASE).tar.gz HEAD
+	cp rockspec/$(RELEASE)-1.rockspec $(BUILD)/release/
+	$(Q)cd $(BUILD)/release && $(LUAROCKS) pack $(RELEASE)-1.rockspec
 
 clean: ## remove everything built
 	rm -rf $(BUILD)

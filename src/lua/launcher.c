@@ -67,9 +67,35 @@ static int traceback(lua_State *L)
     return 1;
 }
 
+static void append(lua_State *L, const char *field, const char *format, const char *prefix)
+{
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, field);
+    lua_pushliteral(L, ";");
+    luaL_gsub(L, format, "%", prefix);
+    lua_concat(L, 3);
+    lua_setfield(L, -2, field);
+    lua_pop(L, 1);
+}
+
+/* The modules that were installed with this command: PREFIX/bin/pierrot finds those below PREFIX, after all others. */
+static void add_own_places(lua_State *L)
+{
+    char path[4096];
+    ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[len > 0 ? len : 0] = '\0';
+    char *bin = strrchr(path, '/');
+    if (!bin || bin - path < 4 || strncmp(bin - 4, "/bin", 4) != 0)
+        return;
+    bin[-4] = '\0';
+    append(L, "path", "%/share/lua/5.1/?.lua;%/share/lua/5.1/?/init.lua", path);
+    append(L, "cpath", "%/lib/lua/5.1/?.so", path);
+}
+
 static int open_all(lua_State *L)
 {
     luaL_openlibs(L);
+    add_own_places(L);
     luaopen_pierrot(L);
     lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
     lua_insert(L, -2);
