@@ -217,7 +217,7 @@ release: ## build/release: the archive, its rockspec and the source rock
 	@.ci/setup run rock
 	@mkdir -p $(BUILD)/release
 	git archive --format=tar.gz --prefix=$(RELEASE)/ -o $(BUILD)/release/$(RELEASE).tar.gz HEAD
-	cp rockspec/$(RELEASE)-1.rockspec $(BUILD)/release/
+	sed 's|url = "|&file://$(abspath $(BUILD)/release)/|' rockspec/$(RELEASE)-1.rockspec >$(BUILD)/release/$(RELEASE)-1.rockspec
 	$(Q)cd $(BUILD)/release && $(LUAROCKS) pack $(RELEASE)-1.rockspec
 
 clean: ## remove everything built

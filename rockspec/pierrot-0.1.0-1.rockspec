@@ -1,4 +1,4 @@
--- The release: pierrot-scm-1.rockspec with a version, and the archive that `make release` puts beside it.
+-- The release: pierrot-scm-1.rockspec with a version and an archive, whose place `make release` fills in.
 rockspec_format = "3.0"
 package = "pierrot"
 version = "0.1.0-1"
