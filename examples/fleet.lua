@@ -228,14 +228,18 @@ while elapsed < seconds do
     (now.handled - before.handled) / step, now.restarts - first.restarts, resident_mb()))
   before = now
 end
+local reports, malformed_expected, restarts_of = expected()
+local give_up = pierrot.now() + 30
+local last, settled
 repeat                                   -- what is late is waited for
   local handled = pierrot.stats().handled
   pierrot.sleep(0.25)
-until pierrot.stats().handled == handled
+  last = pierrot.stats()
+  settled = last.handled == handled and handled - first.handled >= reports and
+    last.restarts - first.restarts >= malformed_expected
+until settled or pierrot.now() > give_up
 
-local last = pierrot.stats()
 local took = pierrot.now() - epoch - 0.25
-local reports, malformed_expected, restarts_of = expected()
 local alerts, malformed, last_alert = totals_of_writers()
 local messages, restarts = last.handled - first.handled, last.restarts - first.restarts
 
