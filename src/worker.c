@@ -21,6 +21,7 @@ enum {
     WATCH_NS = 2000000,     /* how long a smaller one may lie behind a handler that does not end */
     GLOBAL_EVERY = 61,      /* as in Go's scheduler */
     RING_EVERY = 8,
+    FAR_TURNS = 32,
     GLOBAL_SHARE = 128,
     SPIN_LEAST = 64,
     SHORTLY_NS = 20000
@@ -210,7 +211,8 @@ static void take_control(pr_worker *w)
  * piled up here would leave the caches. */
 static bool wants_more(pr_worker *w)
 {
-    return !w->ready_head || PR_GET(w->counters.handled) - w->far_handled >= w->far_taken || w->tick % GLOBAL_EVERY == 0;
+    return !w->ready_head || PR_GET(w->counters.handled) - w->far_handled >= w->far_taken ||
+           PR_GET(w->turn) - w->far_turn >= FAR_TURNS;   /* turns need not handle anything: handlers resume in them, too */
 }
 
 static void take_inboxes(pr_worker *w)
@@ -231,6 +233,7 @@ static void take_inboxes(pr_worker *w)
     if (wants_more(w)) {
         w->far_taken = 0;
         w->far_handled = PR_GET(w->counters.handled);
+        w->far_turn = PR_GET(w->turn);
         pr_channels_take(w);
     }
     for (pr_msg *m = pr_stack_take(&w->inbox), *next; m; m = next) {

@@ -56,7 +56,7 @@ struct pr_worker {
     pr_channel **channels;                    /* to other workers, by their index; NULL while there are none */
     pr_channel *channels_out;                 /* the same, linked by next_out */
     bool unsettled;                           /* one of them is: see channel.h */
-    uint64_t far_taken, far_handled;          /* taken from channels the last time, and `handled` then */
+    uint64_t far_taken, far_handled, far_turn; /* taken from channels the last time; `handled` and `turn` then */
     bool channelless;                         /* there was no memory for a channel: no new ones are made */
     pr_msg_pool pool;
     pr_actor_cache actors;
