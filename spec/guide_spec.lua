@@ -9,6 +9,9 @@
 -- PIERROT_BIN, PIERROT_LUAJIT and PIERROT_BUILD name what is tested; spec/run sets them.
 
 local DOCUMENTS = { "README.md", "docs/guide.md", "docs/flow.md" }
+-- Sessions at the prompt, fenced with ```prompt: lines after "> " and ">> " are typed, the others are what comes of them, on
+-- stdout and stderr; after ```prompt~ each of those is a Lua pattern.
+local SESSIONS = { "docs/prompt.md" }
 local TIME_LIMIT_SECONDS = 60
 
 local function quote(word)
@@ -141,6 +144,28 @@ for _, document in ipairs(DOCUMENTS) do
         assert_like(example.output, stdout)
         assert_like(example.stderr, stderr)
       end)
+    end
+  end)
+end
+
+for _, document in ipairs(SESSIONS) do
+  describe(document, function()
+    for _, block in ipairs(blocks_of(document)) do
+      if block.kind:find "^prompt~?$" then
+        it(("line %d: the session goes as it says"):format(block.line), function()
+          local directory = sh("mktemp -d"):match("[^\n]+")
+          local typed, answers = {}, {}
+          for _, line in ipairs(lines_of(block.text)) do
+            local text = line:match "^>>? (.*)$"
+            table.insert(text and typed or answers, text or line)
+          end
+          write(directory .. "/lines", table.concat(typed, "\n") .. "\n")
+          local out = sh(("cd %s && PIERROT_HISTORY= timeout --foreground %d %s repl --log error <lines 2>&1"):format(
+            quote(directory), TIME_LIMIT_SECONDS, quote(pierrot_bin)))
+          sh("rm -rf " .. quote(directory))
+          assert_like({ kind = block.kind, text = table.concat(answers, "\n") .. "\n" }, out)
+        end)
+      end
     end
   end)
 end

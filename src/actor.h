@@ -43,7 +43,7 @@ typedef enum pr_status {
     PR_MUST_WAIT   /* of pr_send: the mailbox is full and its senders wait; it counts as rejected */
 } pr_status;
 
-enum pr_kind { PR_KIND_ACTOR, PR_KIND_PORT };
+enum pr_kind { PR_KIND_ACTOR, PR_KIND_PORT, PR_KIND_SCRIPT /* of `pierrot run`: its failure is the process's */ };
 
 /* `sched`: the floating actor's state machine. ARCHITECTURE.md has the table of transitions. */
 enum pr_sched { PR_IDLE, PR_SCHEDULED, PR_PROCESSING, PR_PINNED };
@@ -75,7 +75,7 @@ enum pr_flag {
     PR_FLAG_CHILDREN = 1 << 8,     /* ... and waits for its children's end */
     PR_FLAG_IN_STOP = 1 << 9,      /* ... or for its own `stop` */
     PR_FLAG_RESTART = 1 << 10,     /* another life follows */
-    PR_FLAG_SCRIPT = 1 << 11,      /* the script of `pierrot run`: its failure is the process's */
+    PR_FLAG_TRACED = 1 << 11,      /* its messages are shown to somebody: see trace.h */
     PR_FLAG_ORDERED = 1 << 12,     /* told to stop by its parent or the shutdown: `permanent` does not count */
     PR_FLAG_STARTING = 1 << 13,    /* inside `start` */
     PR_FLAG_FLOATS = 1 << 14,      /* written in C: stays floating */
@@ -94,6 +94,8 @@ typedef struct pr_kin_ops {
     const struct pr_rules *(*rules)(pr_worker *w, pr_actor *a);
     /* enum pr_verdict for a child that has failed by `error`; also while a handler is suspended. Must not suspend. */
     uint8_t (*decide)(pr_worker *w, pr_actor *a, uint64_t child, const pr_msg *error);
+    /* Its suspended handler goes on, to be ended at once; see pr_actor_interrupt. */
+    void (*interrupted)(pr_worker *w, pr_actor *a);
 } pr_kin_ops;
 
 /* What a language does for its actors. All run on the actor's owner, in its turn; none may keep the
@@ -164,6 +166,7 @@ typedef struct pr_extra {
     struct pr_family *family;      /* as a parent */
     pr_queue stash;                /* see stash.c */
     uint32_t stashed;
+    struct pr_trace *trace;
     uint32_t below_count, below_capacity;
     struct pr_behaviour **below;   /* after `become`: those below the present behaviour, the spawned one first */
 } pr_extra;

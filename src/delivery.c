@@ -286,6 +286,20 @@ void pr_dead_letter(pr_runtime *rt, pr_worker *w, pr_msg *m, enum pr_dead_reason
     pr_msg_free(pool, m);
 }
 
+void pr_actor_interrupt(pr_runtime *rt, pr_worker *w, uint64_t target)
+{
+    const pr_actor *a = pr_actor_find(&rt->actors, target);
+    uint16_t home = a ? PR_GET(a->home) : PR_HOME_FLOATING;
+    pr_msg *m = home != PR_HOME_FLOATING && home != PR_HOME_PORT ? pr_msg_new(w ? &w->pool : NULL, 0) : NULL;
+    if (!m)
+        return;
+    PR_SET(rt->workers[home - 1].interrupt, target);   /* before the message, whose push and take put it in order */
+    m->kind = PR_MSG_INTERRUPT;
+    m->target = target;
+    if (pr_control(rt, w, m) != PR_OK)
+        pr_msg_free(w ? &w->pool : NULL, m);
+}
+
 pr_status pr_order(pr_runtime *rt, pr_worker *w, uint64_t target, uint8_t kind, pr_msg *reason, bool ordered)
 {
     pr_msg_pool *pool = w ? &w->pool : NULL;

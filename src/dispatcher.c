@@ -20,6 +20,7 @@ static bool init(pr_runtime *rt, pr_dispatcher *d, const pr_dispatcher_config *c
     d->index = rt->dispatcher_count;
     d->first = rt->worker_count;
     d->count = c->workers;
+    d->interpreted = c->interpreted;
     d->throughput = c->throughput ? c->throughput : rt->config.throughput;
     d->workers = &rt->workers[d->first];
     if (pr_global_init(&d->global) != 0)
@@ -38,7 +39,7 @@ static bool init(pr_runtime *rt, pr_dispatcher *d, const pr_dispatcher_config *c
 bool pr_dispatchers_init(pr_runtime *rt)
 {
     const pr_config *c = &rt->config;
-    pr_dispatcher_config first = {"default", c->workers, c->throughput};
+    pr_dispatcher_config first = {"default", c->workers, c->throughput, false};
     uint32_t workers = c->workers;
     for (uint32_t i = 0; i < c->dispatcher_count; i++)
         workers += c->dispatchers[i].workers;

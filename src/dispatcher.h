@@ -16,12 +16,13 @@
 typedef struct pr_worker pr_worker;
 typedef struct pr_runtime pr_runtime;
 
-enum { PR_DISPATCHER_DEFAULT = 0, PR_DISPATCHERS = 32, PR_DISPATCHER_NAME = 64, PR_DISPATCHER_WORKERS = 1024 };
+enum { PR_DISPATCHER_DEFAULT = 0, PR_DISPATCHERS = 33 /* 30 of the users, "default", "blocking", "prompts" */, PR_DISPATCHER_NAME = 64, PR_DISPATCHER_WORKERS = 1024 };
 
 typedef struct pr_dispatcher_config {
     const char *name;            /* 1 to 63 bytes; copied */
     uint32_t workers;            /* 1 to 1024 */
     uint32_t throughput;         /* messages a turn; 0: the runtime's */
+    bool interpreted;            /* compiles nothing: what runs there can be interrupted at any instruction */
 } pr_dispatcher_config;
 
 typedef struct pr_dispatcher {
@@ -29,6 +30,7 @@ typedef struct pr_dispatcher {
     char name[PR_DISPATCHER_NAME];
     uint32_t index, first, count;   /* its place, and that of its workers in runtime.workers */
     uint32_t throughput;
+    bool interpreted;
     pr_worker *workers;          /* &runtime.workers[first] */
     /* --- its workers, and whoever makes an actor of it ready */
     _Alignas(64) _Atomic uint32_t sleepers;   /* workers parked without a limit or for a timer. seq_cst, see worker.c */

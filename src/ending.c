@@ -91,7 +91,7 @@ void pr_life_ends(pr_worker *w, pr_actor *a)
     if (a->flags & PR_FLAG_ENDING)
         return;
     bool failed = by_failure(a), asks = failed || a->restart == PR_RESTART_PERMANENT;
-    bool last = a->flags & (PR_FLAG_ORDERED | PR_FLAG_SCRIPT) ||
+    bool last = a->flags & PR_FLAG_ORDERED || a->kind == PR_KIND_SCRIPT ||
                 atomic_load_explicit(&w->rt->stopping, memory_order_relaxed);
     pr_extra *extra = asks && !last ? pr_actor_extra(a) : a->extra;
     if (extra && extra->token && !extra->hold) {   /* it was to say that it has started */
@@ -203,7 +203,7 @@ static void rebirth(pr_worker *w, pr_actor *a)
         a->extra->stop_reason = NULL;
     }
     pr_unstash(w, a);
-    a->flags = (uint16_t)((a->flags & (PR_FLAG_SCRIPT | PR_FLAG_FLOATS)) | PR_FLAG_NEW);
+    a->flags = (uint16_t)((a->flags & (PR_FLAG_TRACED | PR_FLAG_FLOATS)) | PR_FLAG_NEW);
     PR_SET(a->gate, PR_GET(a->gate) & ~PR_GATE_STOPPING);
     if (a->extra) {
         pr_worker_clock(w);
@@ -276,7 +276,7 @@ static void die(pr_worker *w, pr_actor *a)
         pr_actor_describe(rt, pr_actor_id(a), who, sizeof who);
         pr_logf(&rt->log, PR_LOG_DEBUG, "%s has ended", who);
     }
-    bool script_failed = a->flags & PR_FLAG_SCRIPT && a->flags & PR_FLAG_FAILED;
+    bool script_failed = a->kind == PR_KIND_SCRIPT && a->flags & PR_FLAG_FAILED;
     uint64_t id = pr_actor_id(a);
     pr_event_stopped(w, a, a->extra ? a->extra->stop_reason : NULL);
     /* Whoever finds the stacks closed below sees that the id is gone (release). seq_cst: pairs with

@@ -1,6 +1,7 @@
 /* What only few actors have (pr_extra), hung off the record when it is first needed; and the alarm in it: the time to stop
  * in, the back-off between two lives, and another try where memory was short. */
 #include "life.h"
+#include "trace.h"
 
 #include "alloc.h"
 
@@ -52,6 +53,7 @@ void pr_extra_free(pr_actor *a)
     if (extra->history)
         pr_history_free(extra->history);
     pr_free(extra->history);
+    pr_trace_free(extra->trace);
     pr_free(extra);
     a->extra = NULL;
 }

@@ -28,7 +28,7 @@ static const char *take_string(const uint8_t **at, uint32_t *len)
 
 static void log_failure(pr_worker *w, pr_actor *a, const char *during)
 {
-    bool script = a->flags & PR_FLAG_SCRIPT;
+    bool script = a->kind == PR_KIND_SCRIPT;
     if (!script && (!pr_log_on(&w->rt->log, PR_LOG_ERROR) || !pr_log_gate(&w->rt->log)))
         return;
     char head[512], who[256], what[96] = "";
@@ -86,7 +86,7 @@ void pr_life_fails(pr_worker *w, pr_actor *a)
         pr_life_over(w, a);
         return;
     }
-    log_failure(w, a, !(a->flags & PR_FLAG_STARTING) ? "in its handler" : a->flags & PR_FLAG_SCRIPT ? "in its main chunk" : "in start");
+    log_failure(w, a, !(a->flags & PR_FLAG_STARTING) ? "in its handler" : a->kind == PR_KIND_SCRIPT ? "in its main chunk" : "in start");
     /* The ask in hand is told at once, with all there is to tell. */
     for (pr_msg *m = w->hand; m && w->failure; m = m->next)
         if (m->ask) {

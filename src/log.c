@@ -73,7 +73,7 @@ size_t pr_log_line(char *to, const char *text, size_t len, bool lines)
 
 /* One write a record: lines of several threads never mix. A full disk or a closed pipe loses the record;
  * there is nobody left to tell. */
-static void write_record(enum pr_log_level level, const char *text, size_t len, bool lines)
+void pr_log_lay_out(enum pr_log_level level, const char *text, size_t len, bool lines, pr_log_put put, void *context)
 {
     struct timespec now;
     struct tm utc;
@@ -89,21 +89,27 @@ static void write_record(enum pr_log_level level, const char *text, size_t len, 
     memcpy(line, head, n);
     n += pr_log_line(line + n, text, len, lines);
     line[n++] = '\n';
-    pr_write_all(STDERR_FILENO, line, n);
+    put(context, line, n);
     if (line != small)
         pr_free(line);
+}
+
+static void put_stderr(void *context, const char *line, size_t len)
+{
+    (void)context;
+    pr_write_all(STDERR_FILENO, line, len);
 }
 
 static void write_stderr(void *context, enum pr_log_level level, const char *text, size_t len)
 {
     (void)context;
-    write_record(level, text, len, isatty(STDERR_FILENO));
+    pr_log_lay_out(level, text, len, isatty(STDERR_FILENO), put_stderr, NULL);
 }
 
 void pr_log_last_words(pr_log *log, const char *text, size_t len)
 {
     if (log->sink == write_stderr)
-        write_record(PR_LOG_ERROR, text, len, true);
+        pr_log_lay_out(PR_LOG_ERROR, text, len, true, put_stderr, NULL);
     else
         log->sink(log->context, PR_LOG_ERROR, text, len);
 }

@@ -24,6 +24,10 @@ typedef struct pr_log {
     _Atomic uint32_t gate_passed, gate_held;    /* ... and what came in it. All relaxed: a figure for people */
 } pr_log;
 
+/* A record as a line with time and level, for sinks that show them to people; with `lines`, as several where the text has
+ * several. */
+typedef void (*pr_log_put)(void *context, const char *line, size_t len);
+void pr_log_lay_out(enum pr_log_level level, const char *text, size_t len, bool lines, pr_log_put put, void *context);
 /* sink NULL: standard error, each record in one write. */
 void pr_log_init(pr_log *log, enum pr_log_level level, pr_log_sink sink, void *context);
 void pr_log_write(pr_log *log, enum pr_log_level level, const char *text, size_t len);

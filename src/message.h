@@ -53,6 +53,8 @@ enum pr_msg_kind {
     PR_MSG_CHILD_HELD,
     PR_MSG_CHILD_STARTED,
     PR_MSG_VERDICT,     /* its answer: enum pr_verdict in `ordered`, milliseconds to wait in `ask` */
+    PR_MSG_INTERRUPT,   /* what pr_worker.interrupt says; a handler that waits is woken by it */
+    PR_MSG_TRACE,       /* the sender is to see the next messages, as many as `ask` says; see trace.h */
     PR_MSG_AWAIT,       /* wants a reply once the target has started */
     PR_MSG_WATCHING     /* is never sent: the watcher's own node */
 };

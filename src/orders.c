@@ -1,6 +1,7 @@
 /* What comes to an actor in its control lane: to stop, a link's exit, monitors, its parent's word, its children's news.
  * It is looked at before the next message, and while a handler is suspended; all of it on the owner, in its turn. */
 #include "life.h"
+#include "trace.h"
 
 #include <stdio.h>
 
@@ -195,6 +196,18 @@ static void told_of_tie(pr_worker *w, pr_actor *a, pr_msg *m)
     pr_ties_told(&me, m);
 }
 
+/* A wait that is interrupted ends as if its time was over; what its handler does next is the language's to prevent. */
+static void told_interrupt(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    if (PR_GET(w->interrupt) == pr_actor_id(a) && a->flags & PR_FLAG_SUSPENDED && !(a->flags & PR_FLAG_RESUME) &&
+        a->ops->kin && a->ops->kin->interrupted) {
+        a->ops->kin->interrupted(w, a);
+        a->wait->timed_out = true;
+        pr_actor_satisfy(w, a);
+    }
+    pr_msg_free(&w->pool, m);
+}
+
 /* --- all of them */
 
 void pr_actor_orders(pr_worker *w, pr_actor *a)
@@ -210,6 +223,12 @@ void pr_actor_orders(pr_worker *w, pr_actor *a)
             break;
         case PR_MSG_MONITOR: case PR_MSG_DEMONITOR: case PR_MSG_LINK: case PR_MSG_UNLINK:
             told_of_tie(w, a, m);
+            break;
+        case PR_MSG_TRACE:
+            pr_trace_told(w, a, m);
+            break;
+        case PR_MSG_INTERRUPT:
+            told_interrupt(w, a, m);
             break;
         case PR_MSG_AWAIT:
             pr_await_told(w, a, m);

@@ -296,6 +296,30 @@ size_t pr_registry_name_of(pr_registry *r, uint64_t id, char *buf, size_t cap)
     return written;
 }
 
+static bool is_text(const char *name, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)name[i] < ' ' || name[i] == 127)
+            return false;
+    return true;
+}
+
+size_t pr_registry_list(pr_registry *r, const char *prefix, size_t len, char *buf, size_t cap)
+{
+    size_t written = 0;
+    pthread_mutex_lock(&r->lock);
+    for (size_t i = 0; i < r->bucket_count; i++)
+        for (const entry *e = r->by_name[i]; e != NULL; e = e->name_next) {
+            if (e->len < len || memcmp(e->name, prefix, len) != 0 || e->len + 1 > cap - written || !is_text(e->name, e->len))
+                continue;
+            memcpy(buf + written, e->name, e->len);
+            buf[written + e->len] = '\n';
+            written += e->len + 1;
+        }
+    pthread_mutex_unlock(&r->lock);
+    return written;
+}
+
 size_t pr_registry_count(pr_registry *r)
 {
     pthread_mutex_lock(&r->lock);

@@ -64,6 +64,10 @@ size_t pr_registry_remove_id(pr_registry *r, uint64_t id);
  * zero is added. 0: it has none. */
 size_t pr_registry_name_of(pr_registry *r, uint64_t id, char *buf, size_t cap);
 
+/* Writes names that begin with `prefix`, each with a newline behind it, in no order: as many as fit into `cap`, and of
+ * those without control characters. For people. Returns the number of bytes. */
+size_t pr_registry_list(pr_registry *r, const char *prefix, size_t len, char *buf, size_t cap);
+
 /* How many names are registered. What is returned may be out of date at once. */
 size_t pr_registry_count(pr_registry *r);
 

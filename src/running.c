@@ -2,6 +2,7 @@
  * done, suspended, failed, unhandled. One handler at a time: w->running's, with w->hand as the message in hand. */
 #include "life.h"
 #include "send_timer.h"
+#include "trace.h"
 
 static void answer_await(pr_worker *w, pr_actor *a, pr_msg *m)
 {
@@ -106,10 +107,14 @@ void pr_actor_handle(pr_worker *w, pr_actor *a, pr_msg *m)
     if (m->kind != PR_MSG_USER && !turned_to_user(w, a, m))
         return;
     pr_hand_take(w, a, m);
+    if (a->flags & PR_FLAG_TRACED)
+        pr_trace_begins(w, a, m);
     pr_outcome outcome = a->ops->receive(w, a, m);
     /* Ops may have gone on to other messages and actors: the outcome is that of what is in hand now. */
     a = w->running;
     m = w->hand;
+    if (m && a->flags & PR_FLAG_TRACED && outcome != PR_SUSPENDED)
+        pr_trace_ends(w, a, outcome);
     if (outcome == PR_UNHANDLED) {
         PR_BUMP(a->handled, (uint64_t)-1);
         PR_BUMP(w->counters.handled, (uint64_t)-1);
@@ -141,5 +146,7 @@ void pr_actor_resume(pr_worker *w, pr_actor *a)
     pr_outcome outcome = a->ops->resume(w, a);
     w->resumed = NULL;
     pr_wait_free(w, wait);
+    if (a->flags & PR_FLAG_TRACED && outcome != PR_SUSPENDED)
+        pr_trace_ends(w, a, outcome);
     pr_handler_done(w, a, outcome);
 }

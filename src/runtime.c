@@ -21,7 +21,7 @@ void pr_config_init(pr_config *c)
     c->spin = 1024;   /* some 20 microseconds: about what waking a thread takes */
     c->ask_timeout = 5;
     c->log_level = PR_LOG_INFO;
-    c->dispatchers[0] = (pr_dispatcher_config){"blocking", 4, 1};
+    c->dispatchers[0] = (pr_dispatcher_config){"blocking", 4, 1, false};
     c->dispatcher_count = 1;
 }
 
@@ -97,7 +97,7 @@ static const char *problem_of(const pr_config *c)
 
 pr_runtime *pr_runtime_start(const pr_config *c, char *error, size_t cap)
 {
-    const char *problem = c->dispatcher_count < PR_DISPATCHERS ? problem_of(c) : "there are at most 32 dispatchers";
+    const char *problem = c->dispatcher_count < PR_DISPATCHERS ? problem_of(c) : "there are at most 33 dispatchers";
     pr_runtime *rt = problem ? NULL : make(c);
     if (!rt) {
         snprintf(error, cap, "%s", problem ? problem : "not enough memory");

@@ -126,6 +126,9 @@ void pr_reply(pr_runtime *rt, pr_worker *w, pr_msg *m);
 void pr_asker_waits_for(pr_runtime *rt, uint64_t asker, uint64_t old, uint64_t whom);
 /* Answers the ask in `m`, if it is one, with an error of that kind; clears m->ask. */
 void pr_reply_error(pr_runtime *rt, pr_worker *w, pr_msg *m, const char *kind, const char *text);
+/* The handler that `target` is in is to end with an error: at once if it waits, else at its worker's next look at
+ * pr_worker.interrupt, where it has one. Nothing happens to any other handler of it. */
+void pr_actor_interrupt(pr_runtime *rt, pr_worker *w, uint64_t target);
 const char *pr_dead_reason_name(enum pr_dead_reason reason);
 enum pr_dead_reason pr_dead_reason_named(const char *name);   /* NOBODY for what is none */
 /* Counts, answers a pending ask, frees; of other kinds than USER: pr_control_undelivered. */
@@ -152,7 +155,8 @@ typedef struct pr_spawn {
     uint32_t worker;             /* 0: any; else 1 to the dispatcher's count */
     uint8_t restart;
     pr_box *box;                 /* NULL, or its mailbox; taken on success */
-    uint16_t flags;              /* SCRIPT, FLOATS */
+    uint16_t flags;              /* FLOATS */
+    bool script;                 /* PR_KIND_SCRIPT */
     bool at_root;                /* the root's child, whoever spawns */
     pr_msg *args;                /* NULL or start's arguments; taken on success */
     pr_msg *ties;                /* nodes for the actor's table (see ties.h), linked by next; taken on success */

@@ -47,7 +47,7 @@ static void fill(const birth *b)
 {
     pr_actor *a = b->a;
     const pr_spawn *s = b->s;
-    a->kind = PR_KIND_ACTOR;
+    a->kind = s->script ? PR_KIND_SCRIPT : PR_KIND_ACTOR;
     PR_SET(a->dispatcher, s->dispatcher);
     a->restart = s->restart;
     a->ops = s->ops;

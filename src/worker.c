@@ -363,7 +363,7 @@ static bool goes_on_in_line(pr_worker *w)
 
 pr_msg *pr_worker_next_message(pr_worker *w)
 {
-    enum { NOT_PLAIN = SPECIAL | PR_FLAG_STOP | PR_FLAG_FLOATS };
+    enum { NOT_PLAIN = SPECIAL | PR_FLAG_STOP | PR_FLAG_FLOATS | PR_FLAG_TRACED };
     pr_actor *a = w->running;
     pr_msg *m = w->hand;
     if (!m || m->next || m->ask || a->flags & NOT_PLAIN || a->wait || w->resumed)

@@ -29,6 +29,7 @@ struct pr_worker {
     _Atomic bool left_for_good;               /* relaxed: what still gets into its channels becomes a dead letter */
     _Atomic(pr_actor *) ended;                /* ended children of parents here, linked by next_free */
     pr_parker parker;
+    _Atomic uint64_t interrupt;               /* whose handler is to end, 0: nobody's; relaxed, a PR_MSG_INTERRUPT follows */
     /* --- others read here */
     pr_ring ring;
     _Alignas(64) _Atomic uint64_t turn;       /* counts turns: tells a thief whether the owner is stuck in one */

@@ -33,6 +33,10 @@ local function make_parser()
   run:argument("file", "the script"):argname("FILE")
   run:argument("args", "what the script finds in arg"):args("*"):argname("ARG")
   runtime_options(run)
+  local repl = parser:command("repl", "a prompt that is an actor")
+  repl:argument("file", "a script that is run first"):args("?"):argname("FILE")
+  repl:argument("args", "what the script finds in arg"):args("*"):argname("ARG")
+  runtime_options(repl)
   local bench = parser:command("bench", "run the benchmarks")
   bench:argument("names", "which; default: all"):args("*"):argname("NAME")
   bench:flag("--peers", "beside it, the same work in Erlang and in C++ with CAF, where they are installed")
@@ -52,15 +56,19 @@ function commands.version()
   return 0
 end
 
+-- A script's modules are looked for beside it, too.
+local function beside(file)
+  local dir = file:match "^(.*/)[^/]*$" or ""
+  package.path = ("%s?.lua;%s?/init.lua;%s"):format(dir, dir, package.path)
+end
+
 function commands.run(options, catch_signals)
   local chunk, problem = loadfile(options.file)
   if not chunk then
     complain("%s", problem)
     return 1
   end
-  -- A script's modules are looked for beside it, too.
-  local dir = options.file:match "^(.*/)[^/]*$" or ""
-  package.path = ("%s?.lua;%s?/init.lua;%s"):format(dir, dir, package.path)
+  beside(options.file)
   local started, reason = pierrot.start {
     workers = options.workers, throughput = options.throughput, log = options.log,
   }
@@ -81,6 +89,55 @@ function commands.run(options, catch_signals)
   return status
 end
 
+-- Where the lines of prompts are kept; nil: nowhere.
+local function history_file()
+  local path = os.getenv "PIERROT_HISTORY"
+  if path then
+    return path ~= "" and path or nil
+  end
+  local home = os.getenv "HOME"
+  local state = os.getenv "XDG_STATE_HOME" or home and home .. "/.local/state"
+  if not state or state == "" then
+    return nil
+  end
+  os.execute(("mkdir -p -m 700 '%s' 2>/dev/null"):format((state .. "/pierrot"):gsub("'", "'\\''")))
+  return state .. "/pierrot/history"
+end
+
+function commands.repl(options, catch_signals)
+  local core = require "pierrot.core"
+  if options.file then
+    beside(options.file)
+  end
+  local terminal = core.terminal_open(history_file())
+  if not terminal then
+    complain "cannot read the terminal: not enough memory"
+    return 1
+  end
+  local started, reason = pierrot.start {
+    workers = options.workers, throughput = options.throughput, log = options.log, [pierrot._prompts] = true,
+  }
+  if not started then
+    core.terminal_close()
+    complain("cannot start: %s", reason)
+    return 1
+  end
+  catch_signals()
+  core.hold()
+  local prompt = pierrot.spawn { "pierrot.prompt", { interactive = terminal.interactive, coloured = terminal.coloured,
+    file = options.file, arguments = options.args }, dispatcher = "prompts", worker = 1 }
+  core.terminal_bind(prompt)
+  local banner = ("pierrot %s, %d workers. help() lists what there is, Ctrl-D leaves."):format(pierrot.version,
+    pierrot.stats().workers)
+  prompt:tell("\0go", terminal.interactive and banner or nil)
+  core.wait_quiet()
+  local failed = core.script_failed
+  core.terminal_close()
+  core.stop_all()
+  local status = failed() and 1 or 0
+  return pierrot.shutdown(5) and status or 1
+end
+
 function commands.bench(options)
   return require("pierrot.bench").main(options) or 0
 end
@@ -96,7 +153,7 @@ return function(catch_signals, _, ...)
     argv[1] = "version"
   end
   -- What comes after the script is the script's own, options too.
-  if argv[1] == "run" then
+  if argv[1] == "run" or argv[1] == "repl" then
     local at = 2
     while argv[at] and argv[at]:sub(1, 1) == "-" and argv[at] ~= "--" and argv[at] ~= "-" do
       at = at + ((argv[at]:find("=", 1, true) or argv[at] == "-h" or argv[at] == "--help") and 1 or 2)

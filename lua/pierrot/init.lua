@@ -14,6 +14,7 @@ local dispatchers = require "pierrot.dispatchers"
 local blocking = require "pierrot.blocking"
 
 local pierrot = { version = core.version }
+package.preload["pierrot.core"] = function() return core end   -- for the modules of the prompt and the command
 local inside = core.inside
 local unpack, select, type, error = unpack, select, type, error
 
@@ -483,6 +484,10 @@ local function number_option(options, name, default, least, most, whole)
   return value
 end
 
+-- For the command: a dispatcher for prompts and control, whose one worker compiles nothing.
+local PROMPTS = {}
+pierrot._prompts = PROMPTS
+
 local start_options = { workers = true, throughput = true, ask_timeout = true, log = true, spin = true,
                         dispatchers = true }
 local start_later = { memory_limit = true, seed = true, control = true }
@@ -495,7 +500,7 @@ function pierrot.start(options)
   for key in pairs(options) do
     if start_later[key] then
       misuse(2, "start: the option '%s' is not in this version of pierrot", key)
-    elseif not start_options[key] then
+    elseif not start_options[key] and key ~= PROMPTS then
       misuse(2, "start: unknown option '%s' (there are workers, throughput, ask_timeout, log, spin, dispatchers)",
              tostring(key))
     end
@@ -511,6 +516,9 @@ function pierrot.start(options)
   local list, problem = dispatchers.list(options.dispatchers)
   if not list then
     misuse(2, "start: dispatchers%s", problem)
+  end
+  if options[PROMPTS] then
+    list[#list + 1] = { "prompts", 1, false, true }
   end
   carried = setmetatable({}, { __mode = "k" })   -- handles belong to one runtime
   modules = {}

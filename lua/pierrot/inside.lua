@@ -23,8 +23,12 @@ return function(core, transport)
     return real_flush()
   end
 
+  local stderr, write_error = io.stderr, core.write_error   -- the latter where a prompt is on the screen
   function file:write(...)
-    if self ~= stdout then
+    if self == stderr and write_error then
+      local ok, message, code = write_error(...)
+      return ok, message, code
+    elseif self ~= stdout then
       return file_write(self, ...)
     end
     local ok, message, code = core.write(...)
@@ -62,6 +66,8 @@ return function(core, transport)
     end
     return ok, first, ...
   end
+
+  core.create, core.traceback = create, debug.traceback
 
   local yieldable, block = core.yieldable, core.block
 

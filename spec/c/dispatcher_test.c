@@ -21,7 +21,7 @@ static pr_config config_of(uint32_t workers)
     c.log_level = PR_LOG_NONE;
     c.log_sink = silent;
     c.dispatchers[0].workers = BLOCKING_WORKERS;
-    c.dispatchers[1] = (pr_dispatcher_config){"io", IO_WORKERS, 5};
+    c.dispatchers[1] = (pr_dispatcher_config){"io", IO_WORKERS, 5, false};
     c.dispatcher_count = 2;
     return c;
 }
@@ -309,9 +309,9 @@ static void names_and_numbers_are_checked(void **state)
 {
     (void)state;
     static const struct { pr_dispatcher_config one; const char *says; } bad[] = {
-        {{NULL, 1, 0}, "name"}, {{"", 1, 0}, "name"}, {{"default", 1, 0}, "default"}, {{"blocking", 1, 0}, "same name"},
-        {{"x", 0, 0}, "1 to 1024"}, {{"x", 1025, 0}, "1 to 1024"},
-        {{"0123456789012345678901234567890123456789012345678901234567890123", 1, 0}, "1 to 63 bytes"}};
+        {{NULL, 1, 0, false}, "name"}, {{"", 1, 0, false}, "name"}, {{"default", 1, 0, false}, "default"}, {{"blocking", 1, 0, false}, "same name"},
+        {{"x", 0, 0, false}, "1 to 1024"}, {{"x", 1025, 0, false}, "1 to 1024"},
+        {{"0123456789012345678901234567890123456789012345678901234567890123", 1, 0, false}, "1 to 63 bytes"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         pr_config c = config_of(1);
         c.dispatchers[1] = bad[i].one;
@@ -323,7 +323,7 @@ static void names_and_numbers_are_checked(void **state)
     c.dispatcher_count = PR_DISPATCHERS;
     char error[256] = "", list[256];
     assert_null(pr_runtime_start(&c, error, sizeof error));
-    assert_string_equal(error, "there are at most 32 dispatchers");
+    assert_string_equal(error, "there are at most 33 dispatchers");
     c = config_of(1);
     pr_runtime *rt = up(&c);
     assert_ptr_equal(pr_dispatcher_named(rt, "io", 2), &rt->dispatchers[2]);

@@ -13,6 +13,7 @@
 #include "../decision.h"
 #include "../port.h"
 #include "../runtime.h"
+#include "../terminal.h"
 #include "../worker.h"
 
 #include "dispatch.h"
@@ -27,6 +28,7 @@
 /* LuaJIT has these and PUC Lua has not: weak, so that the module loads there and can say what it needs. */
 #pragma weak luaL_traceback
 #pragma weak lua_isyieldable
+#pragma weak luaJIT_setmode
 
 /* A coroutine that runs handlers, one after the other; a handler that suspends keeps it. */
 typedef struct pr_co {
@@ -67,6 +69,8 @@ typedef struct pr_lua {
     pr_runtime *rt;          /* NULL outside while none runs */
     pr_worker *w;            /* NULL outside */
     pr_port *port;           /* outside, while a runtime runs */
+    pr_terminal *terminal;   /* of the command's prompt, or NULL */
+    uint64_t prompt;         /* outside: the actor that the terminal's lines go to */
     pr_msg *hand;            /* outside: what `receive` gave last */
     uint32_t first_generation; /* outside: where the ids of the next runtime start */
     uint64_t serial;         /* of the runtime: handles of an earlier one are told apart by it */
@@ -104,6 +108,8 @@ typedef struct pr_lua {
     uint32_t released;       /* selves dropped so far */
     size_t collected_bytes;  /* in use after the last full collection while idle */
     bool collecting;         /* such a collection is under way */
+    uint32_t lines;          /* lines of prompts that are running: see prompt.c */
+    int line_bases;          /* table: the coroutines below them */
     bool finalizers;         /* the collector has noted some */
     struct pr_output *output;
 } pr_lua;
@@ -212,6 +218,12 @@ void pr_lua_open_groups(lua_State *L, pr_lua *x);
 void pr_lua_open_hand(lua_State *L, pr_lua *x);
 void pr_lua_open_tie(lua_State *L, pr_lua *x);
 void pr_lua_open_inspect(lua_State *L, pr_lua *x);
+/* Pushes what is known of `a`, by name; of its children all refs, or their number. */
+void pr_lua_push_info(lua_State *L, pr_runtime *rt, pr_actor *a, uint64_t id, bool children);
+/* Pushes the list of children from `link` on, `most` at most, in the order of their birth, by the links that the parent's
+ * owner may be changing: each is checked to be the parent's (`id`, 0: the root's). */
+void pr_lua_push_family(lua_State *L, pr_runtime *rt, uint32_t link, uint32_t most, uint64_t id);
+void pr_lua_open_census(lua_State *L, pr_lua *x);
 /* Adds functions to the table on top, each with the context as upvalue. */
 void pr_lua_add(lua_State *L, pr_lua *x, const luaL_Reg *functions);
 
@@ -229,6 +241,13 @@ bool pr_lua_open_output(lua_State *L, pr_lua *x);
 void pr_lua_close_output(pr_lua *x);
 void pr_lua_output_ended(pr_lua *x, uint64_t actor);   /* its unfinished line goes out */
 
+/* --- prompt.c */
+
+void pr_lua_open_prompt(lua_State *L, pr_lua *x);
+void pr_lua_interrupted(pr_worker *w, pr_actor *a);    /* kin_ops */
+/* pr_log_sink of a process with a prompt. */
+void pr_lua_log_above(void *terminal, enum pr_log_level level, const char *text, size_t len);
+
 /* --- state.c */
 
 /* Opens a state for taking part: context, core table, the Lua half. Raises. Leaves the module on the stack. */
@@ -243,6 +262,7 @@ bool pr_lua_collect(pr_lua *x, int kb);
  * outside state that started it, until the runtime has ended. */
 typedef struct pr_lua_paths {
     char *path, *cpath;
+    pr_terminal *terminal;
 } pr_lua_paths;
 
 #endif

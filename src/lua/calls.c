@@ -217,7 +217,7 @@ static void drop_ties(pr_lua *x, rare *r, pr_spawn *s)
 
 static bool rare_options(lua_State *L, pr_lua *x, rare *r, pr_spawn *s)
 {
-    s->flags = option(L, "script") ? PR_FLAG_SCRIPT : 0;
+    s->script = option(L, "script");
     s->at_root = option(L, "root");
     bool link = option(L, "link"), watch = option(L, "monitor");
     lua_getfield(L, 5, "shutdown");

@@ -223,7 +223,7 @@ static uint8_t decide(pr_worker *w, pr_actor *a, uint64_t child, const pr_msg *e
     return PR_VERDICT_FAILED;
 }
 
-const pr_kin_ops pr_lua_kin = {traps, reason, rules, decide};
+const pr_kin_ops pr_lua_kin = {traps, reason, rules, decide, pr_lua_interrupted};
 
 void pr_lua_open_failing(lua_State *L, pr_lua *x)
 {

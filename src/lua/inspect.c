@@ -11,11 +11,9 @@ static void set_number(lua_State *L, const char *name, double value)
     lua_setfield(L, -2, name);
 }
 
-/* Pushes the list of children, by the links that the parent's owner may be changing: each is checked to be
- * this parent's, and the walk is bounded by their count. */
-static void push_children(lua_State *L, pr_runtime *rt, pr_actor *a, uint64_t id)
+void pr_lua_push_family(lua_State *L, pr_runtime *rt, uint32_t link, uint32_t most, uint64_t id)
 {
-    uint32_t most = PR_GET(a->children) + 16, n = 0, link = PR_GET(a->first_child);
+    uint32_t n = 0;
     lua_newtable(L);
     while (link && n < most) {
         pr_actor *child = pr_actor_slot(&rt->actors, link - 1);
@@ -39,6 +37,11 @@ static void push_children(lua_State *L, pr_runtime *rt, pr_actor *a, uint64_t id
     }
 }
 
+static void push_children(lua_State *L, pr_runtime *rt, pr_actor *a, uint64_t id)
+{
+    pr_lua_push_family(L, rt, PR_GET(a->first_child), PR_GET(a->children) + 16, id);
+}
+
 static int l_children(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
@@ -50,19 +53,9 @@ static int l_children(lua_State *L)
     return 1;
 }
 
-/* info(target) -> table | nil, "dead" */
-static int l_info(lua_State *L)
+void pr_lua_push_info(lua_State *L, pr_runtime *rt, pr_actor *a, uint64_t id, bool children)
 {
     static const char *const states[] = {"idle", "scheduled", "processing", "suspended", "stopping"};
-    pr_lua *x = pr_lua_of(L);
-    pr_runtime *rt = pr_lua_runtime(L, x, 1);
-    uint64_t id = pr_lua_target(L, x, 1, "info", 1);
-    pr_actor *a = pr_actor_find(&rt->actors, id);
-    if (!a) {
-        lua_pushnil(L);
-        lua_pushliteral(L, "dead");
-        return 2;
-    }
     char text[256];
     lua_createtable(L, 0, 12);
     pr_lua_push_ref(L, id);
@@ -107,10 +100,28 @@ static int l_info(lua_State *L)
         pr_lua_push_ref(L, parent);
         lua_setfield(L, -2, "parent");
     }
-    push_children(L, rt, a, id);
+    if (children)
+        push_children(L, rt, a, id);
+    else
+        lua_pushnumber(L, PR_GET(a->children));
     lua_setfield(L, -2, "children");
     uint64_t born = PR_GET(a->born_ms), now = pr_now_ns() / 1000000;
     set_number(L, "age", now > born ? (double)(now - born) / 1000 : 0);
+}
+
+/* info(target) -> table | nil, "dead" */
+static int l_info(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, 1);
+    uint64_t id = pr_lua_target(L, x, 1, "info", 1);
+    pr_actor *a = pr_actor_find(&rt->actors, id);
+    if (!a) {
+        lua_pushnil(L);
+        lua_pushliteral(L, "dead");
+        return 2;
+    }
+    pr_lua_push_info(L, rt, a, id, true);
     return 1;
 }
 

@@ -21,16 +21,26 @@ static void on_signal(int number)
 }
 
 /* The first signal shuts down in order, the second one ends the process at once. */
-static void *watch_signals(void *runtime)
+/* What the watcher works on. Set before its thread starts. */
+static pr_runtime *watched;
+static pr_terminal *terminal;
+
+static void *watch_signals(void *unused)
 {
-    pr_runtime *rt = runtime;
+    pr_runtime *rt = watched;
+    (void)unused;
     unsigned char number;
     for (int count = 0; read(signal_pipe[0], &number, 1) == 1; count++) {
-        if (count == 0) {
+        if (number == SIGCONT) {
+            if (terminal)
+                pr_terminal_resumed(terminal);
+            count--;
+        } else if (count == 0) {
             pr_logf(&rt->log, PR_LOG_INFO, "%s: shutting down; once more ends the process at once",
                     number == SIGINT ? "SIGINT" : "SIGTERM");
             pr_runtime_stop(rt, NULL);
         } else {
+            pr_terminal_restore();
             signal(number, SIG_DFL);
             sigset_t only;
             sigemptyset(&only);
@@ -51,11 +61,19 @@ static int l_catch_signals(lua_State *L)
     memset(&action, 0, sizeof action);
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART;
-    if (pipe2(signal_pipe, O_CLOEXEC) != 0 || pthread_create(&thread, NULL, watch_signals, x->rt) != 0)
+    watched = x->rt;
+    terminal = x->terminal;
+    bool prompt = x->terminal && pr_terminal_interactive(x->terminal);
+    if (prompt)
+        pr_terminal_catch(x->terminal);
+    if (pipe2(signal_pipe, O_CLOEXEC) != 0 || pthread_create(&thread, NULL, watch_signals, NULL) != 0)
         return luaL_error(L, "cannot watch for signals");
     pthread_detach(thread);
-    sigaction(SIGINT, &action, NULL);
+    if (!prompt)
+        sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    if (x->terminal)
+        sigaction(SIGCONT, &action, NULL);
     return 0;
 }
 

@@ -45,8 +45,10 @@ static int past_stdio(void)
 }
 
 /* 0, or an errno. */
-static int put(const char *bytes, size_t len)
+static int put(pr_lua *x, const char *bytes, size_t len)
 {
+    if (x->terminal && pr_terminal_on_screen(x->terminal))
+        return pr_terminal_write(x->terminal, bytes, len);
     int status = 0, fd = -1;
     flockfile(stdout);
     if (__flbf(stdout) || __fpending(stdout) + len >= __fbufsize(stdout))
@@ -78,12 +80,12 @@ static piece **find(struct pr_output *o, uint64_t actor)
 }
 
 /* 0, or an errno. */
-static int flush_piece(piece **at)
+static int flush_piece(pr_lua *x, piece **at)
 {
     piece *p = *at;
     if (!p)
         return 0;
-    int status = p->len ? put(p->bytes, p->len) : 0;
+    int status = p->len ? put(x, p->bytes, p->len) : 0;
     *at = p->next;
     pr_free(p->bytes);
     pr_free(p);
@@ -118,10 +120,10 @@ static int write_out(pr_lua *x, const char *bytes, size_t len)
         if (*at) {
             /* The line's beginning and its end go out as one. */
             status = append(*at, bytes, whole);
-            int flushed = flush_piece(at);
+            int flushed = flush_piece(x, at);
             status = status ? status : flushed;
         } else {
-            status = put(bytes, whole);
+            status = put(x, bytes, whole);
         }
         at = find(x->output, actor);
     }
@@ -130,12 +132,12 @@ static int write_out(pr_lua *x, const char *bytes, size_t len)
     if (!*at) {
         piece *p = pr_zalloc(sizeof *p);
         if (!p)
-            return put(bytes + whole, len - whole);
+            return put(x, bytes + whole, len - whole);
         p->actor = actor;
         *at = p;
     }
     status = append(*at, bytes + whole, len - whole);
-    return status || (*at)->len <= LONGEST ? status : flush_piece(at);
+    return status || (*at)->len <= LONGEST ? status : flush_piece(x, at);
 }
 
 static int result(lua_State *L, int status)
@@ -199,11 +201,26 @@ static int l_write(lua_State *L)
     return result(L, write_out(x, text, len));
 }
 
+/* write_error(...): the same to stderr, at once */
+static int l_write_error(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    int n = lua_gettop(L);
+    for (int i = 1; i <= n; i++)
+        if (!lua_isstring(L, i))
+            return pr_lua_raise(L, 2, "bad argument #%d to 'write' (string expected, got %s)", i, luaL_typename(L, i));
+    lua_pushliteral(L, "");
+    lua_concat(L, n + 1);
+    size_t len;
+    const char *text = lua_tolstring(L, -1, &len);
+    return result(L, pr_terminal_write_error(x->terminal, text, len));
+}
+
 /* flush(): what this actor has begun goes out as it is */
 static int l_flush(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
-    int status = flush_piece(find(x->output, x->w->running ? PR_GET(x->w->running->id) : 0));
+    int status = flush_piece(x, find(x->output, x->w->running ? PR_GET(x->w->running->id) : 0));
     int flushed = flush_stdout();
     return result(L, status ? status : flushed);
 }
@@ -213,28 +230,31 @@ static int l_flush_all(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
     while (x->output->pieces)
-        flush_piece(&x->output->pieces);
+        flush_piece(x, &x->output->pieces);
     return 0;
 }
 
 void pr_lua_output_ended(pr_lua *x, uint64_t actor)
 {
     if (x->output && x->output->pieces)
-        flush_piece(find(x->output, actor));
+        flush_piece(x, find(x->output, actor));
 }
 
 bool pr_lua_open_output(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg functions[] = {{"print", l_print}, {"write", l_write}, {"flush", l_flush}, {"flush_all", l_flush_all}, {NULL, NULL}};
+    static const luaL_Reg error_functions[] = {{"write_error", l_write_error}, {NULL, NULL}};
     x->output = pr_zalloc(sizeof *x->output);
     pr_lua_add(L, x, functions);
+    if (x->terminal)
+        pr_lua_add(L, x, error_functions);
     return x->output != NULL;
 }
 
 void pr_lua_close_output(pr_lua *x)
 {
     while (x->output && x->output->pieces)
-        flush_piece(&x->output->pieces);
+        flush_piece(x, &x->output->pieces);
     pr_free(x->output);
     x->output = NULL;
 }

@@ -165,6 +165,7 @@ static pr_lua_paths *paths_of(lua_State *L)
     lua_getglobal(L, "package");
     lua_getfield(L, -1, "path");
     lua_getfield(L, -2, "cpath");
+    paths->terminal = pr_lua_of(L)->terminal;
     paths->path = copy_text(lua_isstring(L, -2) ? lua_tostring(L, -2) : "");
     paths->cpath = copy_text(lua_isstring(L, -1) ? lua_tostring(L, -1) : "");
     lua_pop(L, 3);
@@ -174,16 +175,17 @@ static pr_lua_paths *paths_of(lua_State *L)
     return NULL;
 }
 
-/* { { name, workers, throughput or false }, ... } at `index`. The names stay the table's. */
+/* { { name, workers, throughput or false, interpreted }, ... } at `index`. The names stay the table's. */
 static void dispatchers_of(lua_State *L, int index, pr_config *c)
 {
     c->dispatcher_count = (uint32_t)lua_objlen(L, index);
     for (uint32_t i = 0; i < c->dispatcher_count; i++) {
         lua_rawgeti(L, index, (int)i + 1);
-        for (int field = 1; field <= 3; field++)
+        for (int field = 1; field <= 4; field++)
             lua_rawgeti(L, -field, field);
-        c->dispatchers[i] = (pr_dispatcher_config){lua_tostring(L, -3), (uint32_t)lua_tointeger(L, -2), (uint32_t)lua_tointeger(L, -1)};
-        lua_pop(L, 4);
+        c->dispatchers[i] = (pr_dispatcher_config){lua_tostring(L, -4), (uint32_t)lua_tointeger(L, -3),
+                                                   (uint32_t)lua_tointeger(L, -2), lua_toboolean(L, -1)};
+        lua_pop(L, 5);
     }
 }
 
@@ -205,6 +207,10 @@ static int l_start(lua_State *L)
     if (!lua_isnil(L, 5))
         c.spin = (uint32_t)lua_tointeger(L, 5);
     dispatchers_of(L, 6, &c);
+    if (x->terminal) {
+        c.log_sink = pr_lua_log_above;
+        c.log_context = x->terminal;
+    }
     c.first_generation = x->first_generation;
     c.priority = pr_lua_priority;
     c.open_worker = pr_lua_open_worker;
@@ -285,6 +291,14 @@ static int l_wait_quiet(lua_State *L)
     return 1;
 }
 
+/* hold(): wait_quiet does not return because nothing is left to happen; see prompt.c for release() */
+static int l_hold(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    atomic_fetch_add_explicit(&pr_lua_runtime(L, x, 1)->active, 1, memory_order_seq_cst);
+    return 0;
+}
+
 static int l_script_failed(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
@@ -315,7 +329,7 @@ void pr_lua_open_outside(lua_State *L, pr_lua *x)
     static const luaL_Reg functions[] = {
         {"ask", l_ask}, {"ask_within", l_ask_within}, {"sleep", l_sleep}, {"yield", l_yield}, {"check_wait", l_check_wait}, {"await", l_await},
         {"self", l_self}, {"parent", l_nothing}, {"start", l_start}, {"shutdown", l_shutdown},
-        {"wait_quiet", l_wait_quiet}, {"script_failed", l_script_failed}, {NULL, NULL}};
+        {"wait_quiet", l_wait_quiet}, {"hold", l_hold}, {"script_failed", l_script_failed}, {NULL, NULL}};
     pr_lua_add(L, x, functions);
     luaL_newmetatable(L, "pierrot.reply");
     lua_pushcfunction(L, l_reply_gc);

@@ -5,6 +5,8 @@
 #include "../version.h"
 #include "embedded.h"
 
+#include <luajit.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +101,8 @@ void pr_lua_open(lua_State *L, pr_lua *x)
     pr_lua_open_groups(L, x);
     pr_lua_open_events(L, x);
     pr_lua_open_bounded(L, x);
+    pr_lua_open_prompt(L, x);
+    pr_lua_open_census(L, x);
     if (x->w) {
         pr_lua_open_inside(L, x);
         pr_lua_open_become(L, x);
@@ -157,7 +161,11 @@ static int l_open_worker(lua_State *L)
     if (paths) {
         set_path(L, "path", paths->path);
         set_path(L, "cpath", paths->cpath);
+        x->terminal = paths->terminal;
     }
+    /* What is typed at a prompt must be stoppable, and compiled code looks at nothing while it runs. */
+    if (x->w->dispatcher->interpreted)
+        luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
     pr_lua_open(L, x);
     lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
     lua_insert(L, -2);
