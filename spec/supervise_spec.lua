@@ -14,7 +14,7 @@ local function parent_of(supervise, options)
     name = "child",
     start = function(self, name, fails)
       self.name, self.n = name, 0
-      me:tell("start", name)
+      me:tell("start", name, pierrot.now())
       if fails and pierrot.whereis "failing" then error("start of " .. name, 0) end
     end,
     on = {
@@ -24,7 +24,7 @@ local function parent_of(supervise, options)
       arm = function() pierrot.send_after(0.02, pierrot.self(), "alarm") end,
       alarm = function(self) me:tell("alarm", self.name) end,
     },
-    stop = function(self, reason) me:tell("stop", self.name, type(reason) == "table" and reason.kind or reason) end,
+    stop = function(self, reason) me:tell("stop", self.name, type(reason) == "table" and reason.kind or reason, pierrot.now()) end,
   }
   local behaviour = {
     name = "parent", supervise = supervise,
@@ -344,20 +344,20 @@ describe("a failing child", function()
     it("waits longer each time, up to the cap, while messages wait; and anew after a long life", function()
       local p = parent_of { intensity = 100, backoff = { min = 0.02, max = 0.08, factor = 2, jitter = 0 } }
       local a = spawn(p, "a")
-      local function delay()
-        a:tell "fail"
-        expect { "stop", "a", "failed" }
-        local since = pierrot.now()
-        a:tell "arm"   -- waits
-        expect { "start", "a" }
-        return pierrot.now() - since
+      local function delay()   -- by the child's own clock
+        local stop, _, _, stopped = pierrot.receive(60)
+        local start, _, started = pierrot.receive(60)
+        assert.same({ "stop", "start" }, { stop, start })
+        return started - stopped
       end
+      for _ = 1, 4 do a:tell "fail" a:tell "arm" end   -- all of them wait: so no life is a long one
       for _, least in ipairs { 0.02, 0.04, 0.08, 0.08 } do
         local d = delay()
         assert.is_true(d >= least - 0.002, d .. " s are less than " .. least)
       end
       expect { "alarm", "a" }   -- only the last life's timer is left, the others ended
       pierrot.sleep(0.1)
+      a:tell "fail"
       assert.is_true(delay() >= 0.018)
     end)
 
