@@ -250,7 +250,7 @@ describe("dispatchers", function()
   end)
 
   it("keep names, restarts, timers, asks and supervision what they are", function()
-    assert(pierrot.start { workers = 2, log = "none", dispatchers = { io = 2 } })
+    assert(pierrot.start { workers = 1, log = "none", dispatchers = { io = 2 } })
     local Job = {
       name = "job",
       start = function(self) self.n = 0 end,

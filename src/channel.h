@@ -20,7 +20,7 @@
  * again, before it sleeps itself and every few turns (pr_channels_settle).
  *
  * A worker's channels to others are made at the first message. Floating senders do not use them: they may be carried to
- * another worker between two messages. */
+ * another worker between two messages. Nor do workers outside the default dispatcher, whose handlers may block. */
 #ifndef PR_CHANNEL_H
 #define PR_CHANNEL_H
 

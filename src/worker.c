@@ -40,6 +40,7 @@ int pr_worker_init(pr_worker *w, pr_runtime *rt, pr_dispatcher *d, uint32_t inde
     w->spin_most = d->index == PR_DISPATCHER_DEFAULT || rt->config.spin < SPIN_LEAST ? rt->config.spin : SPIN_LEAST;
     w->spin = w->spin_most;
     w->steal_from = index - d->first + 1;
+    w->channelless = d->index != PR_DISPATCHER_DEFAULT;   /* a handler that blocks right after a tell settles nothing */
     pr_stack_open(&w->inbox);
     pr_stack_open(&w->control);
     w->random = pr_now_ns() ^ (uint64_t)index << 56;

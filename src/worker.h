@@ -58,7 +58,7 @@ struct pr_worker {
     pr_channel *channels_out;                 /* the same, linked by next_out */
     bool unsettled;                           /* one of them is: see channel.h */
     uint64_t far_taken, far_handled, far_turn; /* taken from channels the last time; `handled` and `turn` then */
-    bool channelless;                         /* there was no memory for a channel: no new ones are made */
+    bool channelless;                         /* no new ones are made: there was no memory for one; or see pr_worker_init */
     pr_msg_pool pool;
     pr_actor_cache actors;
     pr_wheel wheel;

@@ -240,7 +240,8 @@ function router.install(the_pierrot, the_core, misuse)
     if spec.within ~= nil and (type(spec.within) ~= "number" or not (spec.within >= 0)) then
       misuse(2, "router: within: a number of seconds, 0 or more, expected, got %s", tostring(spec.within))
     end
-    local size = spec.group and 0 or spec.size or pierrot.stats().workers
+    local there = pierrot.stats().dispatchers[spec.dispatcher or "default"]   -- an unknown one: check_options says so
+    local size = spec.group and 0 or spec.size or there and there.workers or 1
     if not spec.group then
       check_size("router: size", size)
     end
