@@ -198,7 +198,7 @@ describe("a router", function()
     local routees = pierrot.routees(r)
     for sent = 1, 4 do    -- one of the three has two
       r:tell(true)
-      wait(function()     -- what is still in another worker's inbox is not seen by the router
+      wait(function()     -- one that is being taken is neither in line nor in hand yet
         local held = 0
         for _, ref in ipairs(routees) do
           local info = ref:info()
@@ -212,6 +212,33 @@ describe("a router", function()
     table.sort(loads)
     assert.same({ 0, 0, 1 }, loads)
     for _, ref in ipairs(routees) do ref:kill() end
+  end)
+
+  -- Its worker is held, so what others send it stays in that worker's inbox, where only a box counts it.
+  it("smallest_mailbox counts what has not come out of another worker's inbox", function()
+    local Routee = function(_, what)
+      if what == "hold" then
+        while not pierrot.whereis "let go" do end   -- luacheck: ignore 542
+      end
+      return pierrot.self()
+    end
+    local r, busy
+    repeat
+      r = pierrot.router { Routee, size = 4, strategy = "smallest_mailbox", worker = 1 }
+      for _, ref in ipairs(pierrot.routees(r)) do
+        ref:ask "where are you"
+        if ref:info().worker ~= 1 then busy = ref end
+      end
+    until busy
+    busy:tell "hold"
+    wait(function() return busy:info().state == "processing" and busy:info().depth == 0 end)
+    for _ = 1, 20 do busy:tell "wait" end
+    assert.equal(20, busy:info().depth)
+    -- Those on the router's own worker have none in line while it looks.
+    for _ = 1, 50 do assert.not_equal(busy, (r:ask "work")) end
+    assert.equal(20, busy:info().depth)
+    pierrot.register("let go", r)
+    wait(function() return busy:info().processed == 22 end)
   end)
 
   it("broadcast reaches all; an ask is answered by the first", function()

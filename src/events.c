@@ -3,6 +3,7 @@
 
 #include "alloc.h"
 #include "send_timer.h"
+#include "watchdog.h"
 
 static const char *const topic_names[PR_TOPICS] = {"dead_letter", "failure", "restart", "overload", "slow_turn", "stopped"};
 
@@ -79,7 +80,10 @@ int pr_event_subscribe(pr_runtime *rt, uint64_t id, enum pr_topic topic)
         pr_event_unsubscribe(rt, id, topic);
         return PR_DEAD;
     }
-    return PR_OK;
+    pr_status watched = topic == PR_TOPIC_SLOW_TURN ? pr_watchdog_wanted(rt) : PR_OK;
+    if (watched != PR_OK)
+        pr_event_unsubscribe(rt, id, topic);
+    return watched;
 }
 
 /* topic PR_TOPICS: all. How many. */

@@ -41,7 +41,7 @@ void pr_events_destroy(pr_events *e);
 /* -1: there is no such topic. */
 int pr_topic_parse(const char *name);
 
-/* PR_OK, PR_EXISTS (it has that topic already), PR_DEAD, PR_NOMEM as pr_status. */
+/* PR_OK, PR_EXISTS (it has that topic already), PR_DEAD, PR_NOMEM, PR_STOPPING as pr_status. */
 int pr_event_subscribe(struct pr_runtime *rt, uint64_t id, enum pr_topic topic);
 /* Whether it had that topic. After it none of its events is handled any more, even if it is queued already. */
 bool pr_event_unsubscribe(struct pr_runtime *rt, uint64_t id, enum pr_topic topic);

@@ -55,6 +55,7 @@ typedef struct pr_watchdog {     /* see watchdog.h */
     pthread_cond_t changed;
     pthread_t thread;
     bool runs, stop;
+    bool sleeps;                 /* until somebody wants it again */
     void *seen;                  /* the thread's own, by worker */
 } pr_watchdog;
 

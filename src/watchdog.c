@@ -44,9 +44,11 @@ static void *watch(void *runtime)
     const pr_dispatcher *blocking = pr_dispatcher_named(rt, "blocking", 8);   /* a long turn is no news there */
     pthread_mutex_lock(&dog->lock);
     while (!dog->stop) {
-        bool wanted = pr_event_wanted(rt, PR_TOPIC_SLOW_TURN);
-        pr_cond_wait_until(&dog->changed, &dog->lock, pr_now_ns() + (wanted ? PR_WATCHDOG_LOOK_MS : 200) * UINT64_C(1000000));
-        if (dog->stop || !wanted)
+        /* Under the lock, which whoever subscribes takes after the topic is noted: see pr_watchdog_wanted. */
+        dog->sleeps = !pr_event_wanted(rt, PR_TOPIC_SLOW_TURN);
+        pr_cond_wait_until(&dog->changed, &dog->lock,
+                           dog->sleeps ? UINT64_MAX : pr_now_ns() + PR_WATCHDOG_LOOK_MS * UINT64_C(1000000));
+        if (dog->stop || dog->sleeps)
             continue;
         pthread_mutex_unlock(&dog->lock);
         uint64_t now_ns = pr_now_ns();
@@ -59,7 +61,7 @@ static void *watch(void *runtime)
     return NULL;
 }
 
-pr_status pr_watchdog_start(pr_runtime *rt)
+pr_status pr_watchdog_wanted(pr_runtime *rt)
 {
     pr_watchdog *dog = &rt->watchdog;
     pr_status status = PR_OK;
@@ -76,6 +78,8 @@ pr_status pr_watchdog_start(pr_runtime *rt)
         pthread_sigmask(SIG_SETMASK, &old, NULL);
         if (!dog->runs)
             status = PR_NOMEM;
+    } else {
+        pthread_cond_broadcast(&dog->changed);
     }
     pthread_mutex_unlock(&dog->lock);
     return status;

@@ -1,7 +1,7 @@
 /* Turns that hold their worker for too long, reported while they last: topic "slow_turn".
  *
  * A thread of its own looks at every worker each PR_WATCHDOG_LOOK_MS; it is started by the first subscription, so a
- * program without one has none. Workers of the dispatchers for blocking calls are left out: holding them is what they
+ * program without one has none, and sleeps while there is none. Workers of the dispatchers for blocking calls are left out: holding them is what they
  * are for. */
 #ifndef PR_WATCHDOG_H
 #define PR_WATCHDOG_H
@@ -10,8 +10,9 @@
 
 enum { PR_WATCHDOG_LOOK_MS = 10, PR_SLOW_TURN_MS = 100 };
 
-/* Starts it unless it runs. Any thread. PR_OK, PR_NOMEM, PR_STOPPING. */
-pr_status pr_watchdog_start(pr_runtime *rt);
+/* After a subscription has been noted: starts it unless it runs, wakes it if it sleeps. Any thread. PR_OK, PR_NOMEM,
+ * PR_STOPPING. */
+pr_status pr_watchdog_wanted(pr_runtime *rt);
 /* Ends it if it runs, and for good. One thread. */
 void pr_watchdog_stop(pr_runtime *rt);
 

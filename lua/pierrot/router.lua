@@ -10,6 +10,7 @@ local select, type, random, unpack = select, type, math.random, unpack
 
 local RESIZE, ROUTEES = "pierrot.resize", "pierrot.routees"
 local MOST = 100000
+local COUNTED = { overload = 1e9 }   -- no capacity; and no alarm that could ever be
 
 -- Strategies: (self, how many, message...) -> which, from 1 ------------------------------------------------------
 
@@ -24,7 +25,9 @@ function strategies.random(_, n)
   return random(n)
 end
 
--- The one with the fewest messages in line and in hand; among equals they take turns.
+-- The one with the fewest messages in line and in hand; among equals they take turns. Routees of this strategy have
+-- mailboxes that senders put their messages into themselves (box.c), so that what lies in another worker's inbox is none
+-- of them; members of a group have what they were spawned with.
 function strategies.smallest_mailbox(self, n)
   local first = self.last % n
   local best, least
@@ -76,6 +79,9 @@ local function add(self)
     spec[key] = value
   end
   spec[1] = self.target
+  if self.strategy == "smallest_mailbox" and spec.mailbox == nil then
+    spec.mailbox = COUNTED
+  end
   for i = 1, self.args.n do
     spec[i + 1] = self.args[i]
   end

@@ -1,7 +1,7 @@
 /* subscribe and unsubscribe: see ../events.h. */
 #include "border.h"
 
-#include "../watchdog.h"
+#include "../events.h"
 
 static enum pr_topic check_topic(lua_State *L, const char *what)
 {
@@ -27,9 +27,7 @@ static int l_subscribe(lua_State *L)
     pr_runtime *rt = pr_lua_runtime(L, x, 1);
     enum pr_topic topic = check_topic(L, "subscribe");
     uint64_t id = subscriber(L, x, "subscribe");
-    pr_status status = topic == PR_TOPIC_SLOW_TURN ? pr_watchdog_start(rt) : PR_OK;
-    if (status == PR_OK)
-        status = (pr_status)pr_event_subscribe(rt, id, topic);
+    pr_status status = (pr_status)pr_event_subscribe(rt, id, topic);
     if (status == PR_OK || status == PR_EXISTS) {
         lua_pushboolean(L, status == PR_OK);
         return 1;
