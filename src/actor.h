@@ -60,14 +60,17 @@ enum pr_gate {
     PR_GATE_BOXED = 2              /* its messages go into its box: see box.h */
 };
 
+/* `asking` of a reentrant actor that waits for nobody: see deadlock.c. */
+enum { PR_ASKS_NOBODY = 4 };
+
 enum pr_restart { PR_RESTART_TRANSIENT, PR_RESTART_PERMANENT, PR_RESTART_TEMPORARY };
 
 /* `flags`: the owner's view of where in its life the actor stands. */
 enum pr_flag {
     PR_FLAG_NEW = 1 << 0,          /* `start` has yet to run */
     PR_FLAG_STARTED = 1 << 1,      /* this life's `start` succeeded: `stop` is owed */
-    PR_FLAG_SUSPENDED = 1 << 2,    /* a handler of it is suspended: `wait` says on what */
-    PR_FLAG_RESUME = 1 << 3,       /* ... and can go on */
+    PR_FLAG_SUSPENDED = 1 << 2,    /* it takes no message: a handler of it is suspended, and `wait` says on what; or see parked.c */
+    PR_FLAG_RESUME = 1 << 3,       /* a suspended handler can go on */
     PR_FLAG_STOP = 1 << 4,         /* asked to stop: after the message in hand */
     PR_FLAG_KILL = 1 << 5,
     PR_FLAG_FAILED = 1 << 6,       /* this life ends by a failure */
@@ -133,11 +136,27 @@ typedef struct pr_wait {
     pr_msg *reply;           /* ASK, SEND: what came */
     void *suspended;         /* the language's coroutine */
     uint32_t ask;            /* ASK, SEND: its number */
+    uint64_t whom;           /* ASK, SEND: who is waited for, as far as its own actor knows; 0 */
     uint64_t box_of;         /* whose mailbox is full, where the message waits for room; 0 */
     uint8_t kind;            /* enum pr_wait_kind */
     bool timed_out;
-    struct pr_wait *next_free;
+    bool parked, ready;      /* see parked.c */
+    struct pr_wait *next, *previous;   /* of those parked; `next` also in the worker's pool */
 } pr_wait;
+
+typedef struct pr_waits {
+    pr_wait *first, *last;
+} pr_waits;
+
+/* The suspended handlers of a reentrant actor. */
+typedef struct pr_parked {
+    pr_waits waiting;        /* in the order in which they were suspended */
+    pr_waits ready;          /* those that can go on, in the order in which what they waited for came */
+    uint32_t count;          /* of both */
+    uint32_t receiving;      /* of both: in `receive` */
+    uint32_t most;           /* the bound, fixed at birth; 0: not reentrant */
+    bool resumed_last;       /* a message's turn, if there is one */
+} pr_parked;
 
 /* Flag ENDING alone does not say it: what an actor waits for before its end goes on, or its next life begins. */
 enum pr_held {
@@ -164,6 +183,7 @@ typedef struct pr_extra {
     uint64_t life_ms;              /* when this life began; 0: at birth */
     struct pr_history *history;    /* of whoever decides about it; freed with the record */
     struct pr_family *family;      /* as a parent */
+    pr_parked parked;              /* see pr_actor_reentrant */
     pr_queue stash;                /* see stash.c */
     uint32_t stashed;
     struct pr_trace *trace;
@@ -185,7 +205,7 @@ struct pr_actor {
     const pr_ops *ops;
     _Atomic(pr_behaviour *) behaviour; /* a reference is held; relaxed, see pr_actor_behaviour_name */
     _Atomic uint64_t parent;       /* 0: the root; relaxed */
-    _Atomic uint64_t asking;       /* whom its suspended ask waits for: the deadlock search reads it */
+    _Atomic uint64_t asking;       /* whom it waits for: the deadlock search reads it; see deadlock.c */
 
     /* --- owner's line */
     pr_queue user;
@@ -214,6 +234,13 @@ struct pr_actor {
 };
 
 _Static_assert(sizeof(pr_actor) == 192, "three cache lines: a million of them are held to 512 bytes each, all told");
+
+/* On the owner: whether its handlers are parked, see parked.c. */
+static inline bool pr_actor_reentrant(const pr_actor *a)
+{
+    pr_extra *extra = a->extra;
+    return extra && extra->parked.most > 0;
+}
 
 static inline uint8_t pr_actor_held(const pr_actor *a)
 {

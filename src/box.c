@@ -361,7 +361,7 @@ static void finish_admitted(pr_runtime *rt, pr_worker *w, waiter *list, uint64_t
         if (list->notice) {
             list->notice->kind = refused ? PR_MSG_ERROR : PR_MSG_REPLY;
             list->notice->sender = id;
-            pr_asker_waits_for(rt, list->notice->target, id, 0);
+            pr_asker_is_answered(rt, list->notice->target, id);
             if (pr_send(rt, w, list->notice) != PR_OK)
                 pr_msg_free(w ? &w->pool : NULL, list->notice);
         }

@@ -27,9 +27,11 @@ static bool is_pinned(const pr_worker *w)
 static void take_reply(pr_worker *w, pr_actor *a, pr_msg *m)
 {
     pr_wait *wait = a->wait;
-    if (wait && (wait->kind == PR_WAIT_ASK || wait->kind == PR_WAIT_SEND) && wait->ask == m->ask && !wait->reply && !wait->timed_out) {
+    if (!(wait && (wait->kind == PR_WAIT_ASK || wait->kind == PR_WAIT_SEND) && wait->ask == m->ask))
+        wait = pr_actor_reentrant(a) ? pr_parked_ask(a, m->ask) : NULL;
+    if (wait && !wait->reply && !wait->timed_out) {
         wait->reply = m;
-        pr_actor_satisfy(w, a);
+        pr_wait_satisfy(w, wait);
         return;
     }
     PR_BUMP(w->counters.late_replies, 1);
@@ -47,7 +49,7 @@ static inline void has_message(pr_worker *w, pr_actor *a)
     if (!(a->flags & (PR_FLAG_SUSPENDED | PR_FLAG_ENDING))) {
         pr_line_up(w, a);
     } else if (a->flags & PR_FLAG_RECEIVING && !(a->flags & PR_FLAG_ENDING)) {
-        pr_actor_satisfy(w, a);
+        pr_actor_receives(w, a);
     }
 }
 
@@ -198,18 +200,9 @@ pr_status pr_control(pr_runtime *rt, pr_worker *w, pr_msg *m)
     return route(rt, w, m, true);
 }
 
-void pr_asker_waits_for(pr_runtime *rt, uint64_t asker, uint64_t old, uint64_t whom)
-{
-    pr_actor *a = pr_actor_find(&rt->actors, asker);
-    /* Not one step: if the asker has gone on meanwhile, an edge of the search is lost, which costs a time-out
-     * instead of an early "deadlock", and nothing else. */
-    if (a && PR_GET(a->asking) == old)
-        PR_SET(a->asking, whom);
-}
-
 void pr_reply(pr_runtime *rt, pr_worker *w, pr_msg *m)
 {
-    pr_asker_waits_for(rt, m->target, m->sender, 0);
+    pr_asker_is_answered(rt, m->target, m->sender);
     PR_COUNT(rt, w, replies, 1);   /* before it is out: who has it finds it counted */
     if (route(rt, w, m, false) == PR_OK)
         return;

@@ -32,6 +32,10 @@ void pr_life_end(pr_worker *w, pr_actor *a, bool restarts)
         PR_SET(a->gate, PR_GET(a->gate) | PR_GATE_STOPPING);
     if (a->extra)
         pr_user_timers_end(w, &a->extra->timers);
+    if (pr_actor_reentrant(a)) {
+        const pr_msg *why = a->extra->stop_reason;
+        pr_parked_drop(w, a, false, a->flags & PR_FLAG_FAILED && why && why->kind == PR_MSG_ERROR ? why : NULL);
+    }
     pr_family_ends(w, a);
 }
 

@@ -21,12 +21,15 @@ static void fires(pr_worker *w, pr_alarm *alarm)
     }
     char who[256], where[160] = "";
     pr_actor_describe(w->rt, pr_actor_id(a), who, sizeof who);
+    const pr_wait *wait = a->wait;
+    if (!wait)
+        wait = a->extra->parked.waiting.first ? a->extra->parked.waiting.first : a->extra->parked.ready.first;
     if (a->ops->where)
-        a->ops->where(w, a->wait->suspended, where, sizeof where);
+        a->ops->where(w, wait->suspended, where, sizeof where);
     pr_logf(&w->rt->log, PR_LOG_WARN, "%s did not stop within %g s: its suspended handler is dropped%s%s", who,
             (double)a->extra->shutdown_ms / 1000, where[0] ? " at " : "", where);
-    pr_actor_abandon(w, a);
     pr_flags_set(a, PR_FLAG_KILL);
+    pr_handlers_settle(w, a);
     pr_life_ends(w, a);
     pr_make_ready_pinned(w, a, true);
 }

@@ -70,6 +70,8 @@ static void fail_life(pr_worker *w, pr_actor *a)
     pr_msg_drop(w, w->failure);
     w->failure = NULL;
     pr_flags_set(a, PR_FLAG_FAILED);
+    if (pr_actor_reentrant(a))   /* those parked stand still until it is known what follows: see pr_life_end, told_verdict */
+        pr_flags_clear(a, PR_FLAG_SUSPENDED | PR_FLAG_RESUME | PR_FLAG_RECEIVING);
     pr_life_ends(w, a);
 }
 
@@ -88,18 +90,8 @@ void pr_life_fails(pr_worker *w, pr_actor *a)
     }
     log_failure(w, a, !(a->flags & PR_FLAG_STARTING) ? "in its handler" : a->kind == PR_KIND_SCRIPT ? "in its main chunk" : "in start");
     /* The ask in hand is told at once, with all there is to tell. */
-    for (pr_msg *m = w->hand; m && w->failure; m = m->next)
-        if (m->ask) {
-            pr_msg *reply = pr_msg_copy(&w->pool, w->failure);
-            if (!reply)
-                break;
-            reply->kind = PR_MSG_ERROR;
-            reply->target = m->sender;
-            reply->sender = pr_actor_id(a);
-            reply->ask = m->ask;
-            m->ask = 0;
-            pr_reply(w->rt, w, reply);
-        }
+    if (w->failure)
+        pr_hand_failed(w, a, w->failure);
     pr_hand_finish(w, "failed", "the handler failed, and there was no memory to say how");
     pr_flags_clear(a, PR_FLAG_STARTING);
     fail_life(w, a);
@@ -107,8 +99,8 @@ void pr_life_fails(pr_worker *w, pr_actor *a)
 
 void pr_actor_fails_by(pr_worker *w, pr_actor *a, pr_msg *error, const char *during)
 {
-    if (a->flags & PR_FLAG_SUSPENDED) {
-        bool started = a->flags & PR_FLAG_RECEIVING || !(a->flags & PR_FLAG_STARTING);   /* see settled */
+    if (a->flags & PR_FLAG_SUSPENDED && a->wait) {
+        bool started = a->flags & PR_FLAG_RECEIVING || !(a->flags & PR_FLAG_STARTING);   /* see pr_handlers_settle */
         pr_actor_abandon(w, a);
         if (started)
             pr_flags_set(a, PR_FLAG_STARTED);

@@ -44,6 +44,11 @@ void pr_family_leave(pr_worker *w, pr_actor *a);
 void pr_handler_done(pr_worker *w, pr_actor *a, pr_outcome outcome); /* after ops have returned from start, a message, or stop */
 void pr_await_told(pr_worker *w, pr_actor *a, pr_msg *m);   /* an AWAIT: answered once `start` has succeeded. Consumes `m` */
 
+/* --- orders.c */
+
+/* Told to stop while handlers may be suspended. False: they have to be waited for, for a while. */
+bool pr_handlers_settle(pr_worker *w, pr_actor *a);
+
 /* --- failure.c */
 
 /* The handler in hand has raised. w->failure holds what, or NULL without memory for it. */

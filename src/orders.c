@@ -7,24 +7,29 @@
 
 /* --- to stop */
 
-/* Told to stop while a handler may be suspended. False: it has to be waited for, for a while. */
-static bool settled(pr_worker *w, pr_actor *a)
+/* A handler that waits for its next message has finished the one in hand. */
+bool pr_handlers_settle(pr_worker *w, pr_actor *a)
 {
-    if (!(a->flags & PR_FLAG_SUSPENDED))
-        return true;
-    /* A handler that waits for its next message has finished the one in hand. */
-    if (a->flags & PR_FLAG_KILL) {
-        pr_actor_abandon(w, a);
-    } else if (a->flags & PR_FLAG_RECEIVING && !(a->flags & PR_FLAG_ENDING)) {
-        bool started = !(a->flags & PR_FLAG_STARTING);
-        pr_actor_abandon(w, a);
-        if (!started)
-            pr_flags_set(a, PR_FLAG_STARTED);   /* it runs its loop in `start`: that life is owed its `stop` */
-    } else {
-        pr_deadline_arm(w, a);
-        return false;
+    bool waits = false, kill = a->flags & PR_FLAG_KILL;
+    if (a->flags & PR_FLAG_SUSPENDED && a->wait) {
+        if (kill) {
+            pr_actor_abandon(w, a);
+        } else if (a->wait->kind == PR_WAIT_RECEIVE && !(a->flags & PR_FLAG_ENDING)) {
+            bool started = !(a->flags & PR_FLAG_STARTING);
+            pr_actor_abandon(w, a);
+            if (!started)
+                pr_flags_set(a, PR_FLAG_STARTED);   /* it runs its loop in `start`: that life is owed its `stop` */
+        } else {
+            waits = true;
+        }
     }
-    return true;
+    if (pr_actor_reentrant(a)) {
+        pr_parked_drop(w, a, !kill, NULL);
+        waits |= a->extra->parked.count > 0;
+    }
+    if (waits)
+        pr_deadline_arm(w, a);
+    return !waits;
 }
 
 void pr_actor_told_to_stop(pr_worker *w, pr_actor *a, pr_msg *m)
@@ -63,7 +68,7 @@ void pr_actor_told_to_stop(pr_worker *w, pr_actor *a, pr_msg *m)
             a->extra->held = PR_HELD_OVER;
         return;
     }
-    if (!settled(w, a))
+    if (!pr_handlers_settle(w, a))
         return;
     if (a->flags & PR_FLAG_ENDING) {
         if (a->flags & PR_FLAG_KILL && PR_GET(a->children) > 0)
@@ -104,7 +109,7 @@ static void told_to_hold(pr_worker *w, pr_actor *a, pr_msg *m)
             pr_wire_put_string(extra->stop_reason->data, "shutdown", 8);
             extra->stop_reason->count = 1;
         }
-        if (settled(w, a))
+        if (pr_handlers_settle(w, a))
             pr_life_ends(w, a);
     }   /* else its life ends already; if another one follows, it holds before that */
 }
@@ -149,6 +154,10 @@ static void told_verdict(pr_worker *w, pr_actor *a, pr_msg *m)
     extra->held = PR_HELD_NOT;
     pr_flags_clear(a, PR_FLAG_ENDING | PR_FLAG_FAILED);
     PR_SET(a->state, PR_STATE_PROCESSING);
+    if (pr_actor_reentrant(a)) {
+        pr_parked_flags(a);
+        pr_parked_receive(w, a);   /* what came meanwhile has not been looked at */
+    }
     pr_msg_drop(w, extra->stop_reason);
     extra->stop_reason = NULL;
     pr_family_goes_on(w, a);
@@ -174,7 +183,7 @@ static void told_of_exit(pr_worker *w, pr_actor *a, pr_msg *m)
         pr_queue_push(&a->user, m);
         PR_BUMP(a->depth, 1);
         if (a->flags & PR_FLAG_RECEIVING && !(a->flags & PR_FLAG_ENDING))
-            pr_actor_satisfy(w, a);
+            pr_actor_receives(w, a);
     } else if (m->size == BEFORE + sizeof normal && memcmp(m->data + BEFORE, normal, sizeof normal) == 0) {
         pr_msg_free(&w->pool, m);
     } else {
@@ -200,10 +209,10 @@ static void told_of_tie(pr_worker *w, pr_actor *a, pr_msg *m)
 static void told_interrupt(pr_worker *w, pr_actor *a, pr_msg *m)
 {
     if (PR_GET(w->interrupt) == pr_actor_id(a) && a->flags & PR_FLAG_SUSPENDED && !(a->flags & PR_FLAG_RESUME) &&
-        a->ops->kin && a->ops->kin->interrupted) {
+        a->wait && a->ops->kin && a->ops->kin->interrupted) {
         a->ops->kin->interrupted(w, a);
         a->wait->timed_out = true;
-        pr_actor_satisfy(w, a);
+        pr_wait_satisfy(w, a->wait);
     }
     pr_msg_free(&w->pool, m);
 }
@@ -236,11 +245,13 @@ void pr_actor_orders(pr_worker *w, pr_actor *a)
         case PR_MSG_VERDICT:
             told_verdict(w, a, m);
             break;
-        case PR_MSG_CHILD_ENDS: case PR_MSG_CHILD_HELD: case PR_MSG_CHILD_STARTED:
+        case PR_MSG_CHILD_ENDS: case PR_MSG_CHILD_HELD: case PR_MSG_CHILD_STARTED: {
+            bool stops = a->flags & PR_FLAG_STOP;
             pr_family_told(w, a, m);
-            if (a->flags & PR_FLAG_STOP && !(a->flags & (PR_FLAG_SUSPENDED | PR_FLAG_ENDING)))
+            if (!stops && a->flags & PR_FLAG_STOP && !(a->flags & PR_FLAG_ENDING) && pr_handlers_settle(w, a))
                 pr_life_ends(w, a);   /* on_failure has stopped its own actor */
             break;
+        }
         default:
             pr_msg_free(&w->pool, m);
         }

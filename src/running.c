@@ -39,6 +39,7 @@ static void say_started(pr_worker *w, pr_actor *a)
 /* After ops have returned from start, a message, or stop. */
 void pr_handler_done(pr_worker *w, pr_actor *a, pr_outcome outcome)
 {
+    bool reentrant = pr_actor_reentrant(a);
     if (outcome == PR_SUSPENDED) {
         pr_wait *wait = a->wait;
         wait->hand = w->hand;
@@ -48,14 +49,20 @@ void pr_handler_done(pr_worker *w, pr_actor *a, pr_outcome outcome)
             w->left = 0;
             w->ring_first = pr_ring_count(&w->ring);
         }
-        pr_flags_set(a, PR_FLAG_SUSPENDED | (yields ? PR_FLAG_RESUME : 0) |
-                         (wait->kind == PR_WAIT_RECEIVE ? PR_FLAG_RECEIVING : 0));
-        if (wait->reply || wait->timed_out)
-            pr_flags_set(a, PR_FLAG_RESUME);
+        if (reentrant && wait->kind != PR_WAIT_STOOD_BACK && !(a->flags & (PR_FLAG_STARTING | PR_FLAG_IN_STOP))) {
+            pr_park(a);
+        } else {
+            pr_flags_set(a, PR_FLAG_SUSPENDED | (yields ? PR_FLAG_RESUME : 0) |
+                             (wait->kind == PR_WAIT_RECEIVE ? PR_FLAG_RECEIVING : 0));
+            if (wait->reply || wait->timed_out)
+                pr_flags_set(a, PR_FLAG_RESUME);
+        }
         if (a->flags & (PR_FLAG_STOP | PR_FLAG_IN_STOP))
             pr_deadline_arm(w, a);
         return;
     }
+    if (reentrant && a->wait)   /* left behind by a call that did not suspend after all, while others are parked */
+        pr_actor_unwait(w, a);
     if (outcome == PR_FAILED) {
         pr_life_fails(w, a);
         return;
@@ -71,7 +78,9 @@ void pr_handler_done(pr_worker *w, pr_actor *a, pr_outcome outcome)
         if (a->extra)
             say_started(w, a);
     }
-    if (a->flags & PR_FLAG_STOP)
+    if (reentrant)
+        pr_parked_flags(a);
+    if (a->flags & PR_FLAG_STOP && (!reentrant || pr_handlers_settle(w, a)))
         pr_life_ends(w, a);
 }
 
@@ -137,10 +146,16 @@ void pr_actor_handle(pr_worker *w, pr_actor *a, pr_msg *m)
 void pr_actor_resume(pr_worker *w, pr_actor *a)
 {
     pr_wait *wait = a->wait;
+    if (wait) {
+        a->wait = NULL;
+        pr_flags_clear(a, PR_FLAG_SUSPENDED | PR_FLAG_RESUME | PR_FLAG_RECEIVING);
+        if (pr_actor_reentrant(a) && a->extra->parked.receiving > 0)   /* as in pr_unpark */
+            pr_flags_set(a, PR_FLAG_SUSPENDED | PR_FLAG_RECEIVING);
+    } else {
+        wait = pr_unpark(a);
+    }
     w->hand = wait->hand;
-    a->wait = NULL;
-    pr_flags_clear(a, PR_FLAG_SUSPENDED | PR_FLAG_RESUME | PR_FLAG_RECEIVING);
-    PR_SET(a->asking, 0);
+    pr_waits_no_more(a);
     w->resumed = wait;
     pr_wait_unbox(w, wait);
     pr_outcome outcome = a->ops->resume(w, a);

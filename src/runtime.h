@@ -122,9 +122,6 @@ pr_status pr_send(pr_runtime *rt, pr_worker *w, pr_msg *m);
 pr_status pr_control(pr_runtime *rt, pr_worker *w, pr_msg *m);
 /* Sends a REPLY or ERROR to an asker. Consumes `m`, always. */
 void pr_reply(pr_runtime *rt, pr_worker *w, pr_msg *m);
-/* The ask of `asker` is answered (whom 0), or somebody else's to answer now: said before that is done, so
- * that the deadlock search sees no edge that has gone. */
-void pr_asker_waits_for(pr_runtime *rt, uint64_t asker, uint64_t old, uint64_t whom);
 /* Answers the ask in `m`, if it is one, with an error of that kind; clears m->ask. */
 void pr_reply_error(pr_runtime *rt, pr_worker *w, pr_msg *m, const char *kind, const char *text);
 /* The handler that `target` is in is to end with an error: at once if it waits, else at its worker's next look at
@@ -140,9 +137,16 @@ pr_status pr_order(pr_runtime *rt, pr_worker *w, uint64_t target, uint8_t kind, 
 
 /* --- deadlock.c: any thread */
 
-/* Whether `target` waits, directly or through others, for `self`. */
-bool pr_deadlock(pr_runtime *rt, uint64_t self, uint64_t target);
-/* That cycle, in words. */
+/* On the owner: the actor, whose `wait` is there, begins to wait for `target`. Whether that waits, directly or through
+ * others, for this actor. */
+bool pr_waits_for(pr_worker *w, pr_actor *a, uint64_t target);
+/* On the owner: that wait is over. */
+void pr_waits_no_more(pr_actor *a);
+/* The ask of `asker` is answered; or it is somebody else's to answer now (0: anybody's). Said before that is done, so
+ * that the search sees no edge that has gone. */
+void pr_asker_is_answered(pr_runtime *rt, uint64_t asker, uint64_t by);
+void pr_asker_waits_for(pr_runtime *rt, uint64_t asker, uint64_t old, uint64_t whom);
+/* The cycle, in words. */
 void pr_deadlock_describe(pr_runtime *rt, uint64_t self, uint64_t target, char *buf, size_t cap);
 
 /* --- spawn.c */
@@ -161,6 +165,7 @@ typedef struct pr_spawn {
     bool at_root;                /* the root's child, whoever spawns */
     pr_msg *args;                /* NULL or start's arguments; taken on success */
     pr_msg *ties;                /* nodes for the actor's table (see ties.h), linked by next; taken on success */
+    uint32_t reentrant;          /* 0: not; how many of its handlers may be under way at once: see parked.c */
     bool has_shutdown;           /* shutdown_ms is meant; else it is PR_SHUTDOWN_MS */
     uint64_t shutdown_ms;
 } pr_spawn;

@@ -63,7 +63,7 @@ static void fill(const birth *b)
     a->start_args = s->args;
     PR_SET(a->born_ms, b->w ? b->w->now_ms : pr_now_ns() / 1000000);
     PR_SET(a->gate, s->box ? PR_GATE_BOXED : 0);
-    PR_SET(a->asking, 0);
+    PR_SET(a->asking, s->reentrant ? PR_ASKS_NOBODY : 0);
     PR_SET(a->handled, 0);
     PR_SET(a->depth, 0);
     PR_SET(a->restarts, 0);
@@ -131,10 +131,12 @@ pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
     if (!a)
         return give_back(&b, PR_NOMEM);
     fill(&b);
-    if ((s->ties || s->has_shutdown) && !pr_actor_extra(a))
+    if ((s->ties || s->has_shutdown || s->reentrant) && !pr_actor_extra(a))
         return give_back(&b, PR_NOMEM);
     if (s->has_shutdown)
         a->extra->shutdown_ms = s->shutdown_ms;
+    if (s->reentrant)
+        a->extra->parked.most = s->reentrant;
     if (s->box && !pr_box_attach(rt, s->box, a->slot, b.id))
         return give_back(&b, PR_NOMEM);
     int put = s->name ? pr_registry_put(&rt->names, s->name, s->name_len, b.id, id) : PR_REGISTRY_OK;

@@ -21,20 +21,49 @@ void pr_hand_finish(pr_worker *w, const char *kind, const char *text)
     }
 }
 
+void pr_hand_failed(pr_worker *w, pr_actor *a, const pr_msg *error)
+{
+    for (pr_msg *m = w->hand; m; m = m->next) {
+        pr_msg *reply = m->ask ? pr_msg_copy(&w->pool, error) : NULL;
+        if (!reply)
+            continue;
+        reply->kind = PR_MSG_ERROR;
+        reply->target = m->sender;
+        reply->sender = PR_GET(a->id);
+        reply->ask = m->ask;
+        m->ask = 0;
+        pr_reply(w->rt, w, reply);
+    }
+}
+
 /* --- suspension */
+
+void pr_wait_satisfy(pr_worker *w, pr_wait *wait)
+{
+    pr_actor *a = wait->actor;
+    pr_wheel_cancel(&w->wheel, &wait->alarm.timer);
+    if (wait->parked) {
+        pr_parked_ready(wait);
+        if (a->flags & PR_FLAG_ENDING)
+            return;   /* it has failed: what becomes of this one is decided by its parent */
+    }
+    a->flags = (uint16_t)(a->flags | PR_FLAG_RESUME);
+    pr_make_ready_pinned(w, a, false);
+}
 
 static void time_out(pr_worker *w, pr_alarm *alarm)
 {
     pr_wait *wait = (pr_wait *)alarm;
     wait->timed_out = true;
-    pr_actor_satisfy(w, wait->actor);
+    pr_wait_satisfy(w, wait);
 }
 
-void pr_actor_satisfy(pr_worker *w, pr_actor *a)
+void pr_actor_receives(pr_worker *w, pr_actor *a)
 {
-    pr_wheel_cancel(&w->wheel, &a->wait->alarm.timer);
-    a->flags = (uint16_t)(a->flags | PR_FLAG_RESUME);
-    pr_make_ready_pinned(w, a, false);
+    if (a->wait && a->wait->kind == PR_WAIT_RECEIVE)
+        pr_wait_satisfy(w, a->wait);
+    else if (pr_actor_reentrant(a))
+        pr_parked_receive(w, a);
 }
 
 void pr_wait_unbox(pr_worker *w, pr_wait *wait)
@@ -50,7 +79,7 @@ void pr_wait_free(pr_worker *w, pr_wait *wait)
     pr_wheel_cancel(&w->wheel, &wait->alarm.timer);
     if (wait->reply)
         pr_msg_free(&w->pool, wait->reply);
-    wait->next_free = w->free_waits;
+    wait->next = w->free_waits;
     w->free_waits = wait;
 }
 
@@ -58,14 +87,17 @@ void pr_actor_unwait(pr_worker *w, pr_actor *a)
 {
     pr_wait_free(w, a->wait);
     a->wait = NULL;
-    PR_SET(a->asking, 0);
+    pr_waits_no_more(a);
+    a->flags = (uint16_t)(a->flags & ~PR_FLAG_RESUME);   /* it may have been satisfied already */
+    if (pr_actor_reentrant(a) && a->extra->parked.ready.first)
+        a->flags |= PR_FLAG_RESUME;
 }
 
 pr_wait *pr_actor_wait(pr_worker *w, uint8_t kind, uint64_t until_ms)
 {
     pr_wait *wait = w->free_waits;
     if (wait)
-        w->free_waits = wait->next_free;
+        w->free_waits = wait->next;
     else if (!(wait = pr_alloc(sizeof *wait)))
         return NULL;
     memset(wait, 0, sizeof *wait);
@@ -88,7 +120,7 @@ void pr_actor_abandon(pr_worker *w, pr_actor *a)
     pr_hand_finish(w, "dead", "the actor was ended while it handled this");
     pr_wait_free(w, wait);
     a->wait = NULL;
-    PR_SET(a->asking, 0);
+    pr_waits_no_more(a);
     a->flags = (uint16_t)(a->flags & ~(PR_FLAG_SUSPENDED | PR_FLAG_RESUME | PR_FLAG_RECEIVING | PR_FLAG_STARTING |
                                     PR_FLAG_IN_STOP));
 }

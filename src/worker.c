@@ -53,7 +53,7 @@ void pr_worker_destroy(pr_worker *w)
 {
     while (w->free_waits) {
         pr_wait *wait = w->free_waits;
-        w->free_waits = wait->next_free;
+        w->free_waits = wait->next;
         pr_free(wait);
     }
     pr_channels_destroy(w);
@@ -251,27 +251,36 @@ static bool is_written(pr_worker *w)
 
 /* --- a turn */
 
-/* Everything that is not just the next message. False: the turn is over. */
-static bool special(pr_worker *w, pr_actor *a)
+static bool has_message(pr_worker *w, pr_actor *a)
+{
+    return a->user.head || (PR_GET(a->gate) & PR_GATE_BOXED && pr_box_ready(w, a));
+}
+
+enum what { OVER, AGAIN, MESSAGE };   /* the turn is over; look again; the next message */
+
+/* Everything that is not just the next message. */
+static enum what special(pr_worker *w, pr_actor *a)
 {
     if (a->orders.head)
         pr_actor_orders(w, a);
     if (a->flags & PR_FLAG_SUSPENDED) {
         if (!(a->flags & PR_FLAG_RESUME))
-            return false;
+            return OVER;
         pr_actor_resume(w, a);
-        return w->running == a && !(a->flags & PR_FLAG_SUSPENDED);
-    }
-    if (a->flags & PR_FLAG_ENDING) {
+    } else if (a->flags & PR_FLAG_ENDING) {
         pr_actor_ending(w, a);
-        return w->running == a && !(a->flags & (PR_FLAG_ENDING | PR_FLAG_SUSPENDED));
-    }
-    if (a->flags & PR_FLAG_NEW)
+        return w->running == a && !(a->flags & (PR_FLAG_ENDING | PR_FLAG_SUSPENDED)) ? AGAIN : OVER;
+    } else if (a->flags & PR_FLAG_NEW) {
         pr_actor_start(w, a);
-    return w->running == a && !(a->flags & PR_FLAG_SUSPENDED);
+    } else if (a->flags & PR_FLAG_RESUME) {
+        if (pr_parked_lets_message(a) && has_message(w, a))
+            return MESSAGE;
+        pr_actor_resume(w, a);
+    }
+    return w->running == a && !(a->flags & PR_FLAG_SUSPENDED) ? AGAIN : OVER;
 }
 
-enum { SPECIAL = PR_FLAG_NEW | PR_FLAG_SUSPENDED | PR_FLAG_ENDING };
+enum { SPECIAL = PR_FLAG_NEW | PR_FLAG_SUSPENDED | PR_FLAG_ENDING | PR_FLAG_RESUME };
 
 /* The rest of the turn of w->running, which may become another actor meanwhile: see pr_worker_next_message. `own`: the
  * actor's own control stack while it floats, NULL of a pinned one. */
@@ -289,9 +298,11 @@ static void run_messages(pr_worker *w, pr_stack *own)
                 pr_queue_push(&a->orders, m);
             }
         if (a->flags & SPECIAL || a->orders.head) {
-            if (!special(w, a))
+            enum what what = special(w, a);
+            if (what == OVER)
                 return;
-            continue;
+            if (what == AGAIN)
+                continue;
         }
         pr_msg *m = pr_queue_pop(&a->user);
         if (m)
@@ -317,11 +328,6 @@ static void begin_turn(pr_worker *w, pr_actor *a)
     atomic_store_explicit(&w->turn, PR_GET(w->turn) + 1, memory_order_release);
 }
 
-static bool has_message(pr_worker *w, pr_actor *a)
-{
-    return a->user.head || (PR_GET(a->gate) & PR_GATE_BOXED && pr_box_ready(w, a));
-}
-
 /* Of a pinned actor, unless it has ended. */
 static void end_turn(pr_worker *w)
 {
@@ -333,7 +339,7 @@ static void end_turn(pr_worker *w)
     bool suspended = a->flags & PR_FLAG_SUSPENDED;
     bool more = a->orders.head || (suspended ? (a->flags & PR_FLAG_RESUME) != 0
                                              : a->flags & PR_FLAG_ENDING ? !pr_actor_end_waits(a)
-                                                                         : has_message(w, a) || a->flags & PR_FLAG_NEW);
+                                                                         : has_message(w, a) || a->flags & (PR_FLAG_NEW | PR_FLAG_RESUME));
     if (!(a->flags & (PR_FLAG_ENDING | PR_FLAG_STOP)))
         PR_SET(a->state, suspended ? PR_STATE_SUSPENDED : PR_STATE_IDLE);
     if (more)

@@ -179,9 +179,27 @@ void pr_wait_unbox(pr_worker *w, pr_wait *wait);
 void pr_actor_unwait(pr_worker *w, pr_actor *a);
 /* Drops a suspended handler for good. */
 void pr_actor_abandon(pr_worker *w, pr_actor *a);
-/* An ask in flight came to its end. */
-void pr_actor_satisfy(pr_worker *w, pr_actor *a);
+/* What it waited for has come: its handler can go on. */
+void pr_wait_satisfy(pr_worker *w, pr_wait *wait);
+/* The same for whoever waits in `receive`, after a message has come. */
+void pr_actor_receives(pr_worker *w, pr_actor *a);
+/* Answers the asks in hand with a copy of this ERROR payload, as far as there is memory. */
+void pr_hand_failed(pr_worker *w, pr_actor *a, const pr_msg *error);
 /* Ends the message in hand (those taken by `receive` too), an unanswered ask gets that error. */
 void pr_hand_finish(pr_worker *w, const char *kind, const char *text);
+
+/* --- parked.c: of reentrant actors only */
+
+void pr_park(pr_actor *a);                                   /* a->wait joins those parked */
+pr_wait *pr_unpark(pr_actor *a);                             /* the next that can go on: there is one */
+void pr_parked_flags(pr_actor *a);                           /* SUSPENDED, RESUME and RECEIVING, from who is parked */
+void pr_parked_ready(pr_wait *wait);
+bool pr_parked_lets_message(pr_actor *a);                    /* whether a message comes before the next that can go on */
+pr_wait *pr_parked_ask(pr_actor *a, uint32_t ask);           /* who waits for this reply; NULL */
+void pr_parked_receive(pr_worker *w, pr_actor *a);           /* satisfies those in `receive` */
+/* With one more that waits for `target`, it would take no message, and all wait for that one. */
+bool pr_parked_all_wait_for(const pr_actor *a, uint64_t target);
+/* Drops them, or those in `receive` alone. What they have in hand is answered with `error`; NULL: "dead". */
+void pr_parked_drop(pr_worker *w, pr_actor *a, bool receiving_only, const pr_msg *error);
 
 #endif

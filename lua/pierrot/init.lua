@@ -154,9 +154,10 @@ require "pierrot.flow"(pierrot, core, misuse)
 -- Spawning -----------------------------------------------------------------------------------------------------
 
 local restarts = { transient = 0, permanent = 1, temporary = 2 }
-local later = { reentrant = true, timeslice = true }
+local later = { timeslice = true }
 local known = { name = true, restart = true, worker = true, link = true, monitor = true, shutdown = true,
-                mailbox = true, dispatcher = true }
+                mailbox = true, dispatcher = true, reentrant = true }
+local NO_BOUND = 2 ^ 32 - 1   -- of handlers under way
 
 -- behaviour -> { handle, watch }; a behaviour is packed once while what it reads stays the same
 local carried = setmetatable({}, { __mode = "k" })
@@ -261,7 +262,7 @@ local function check_options(options)
         misuse(3, "spawn: the option '%s' is not in this version of pierrot", key)
       end
       misuse(3, "spawn: unknown option '%s' (there are name, restart, dispatcher, worker, link, monitor, shutdown, "
-                .. "mailbox)", key)
+                .. "mailbox, reentrant)", key)
     end
   end
   local name, restart, worker = options.name, options.restart, options.worker
@@ -292,7 +293,8 @@ local function check_options(options)
     misuse(3, "spawn: mailbox: %s", problem)
   end
   local link, monitor, shutdown = options.link, options.monitor, options.shutdown
-  if link == nil and monitor == nil and shutdown == nil then
+  local reentrant = options.reentrant
+  if link == nil and monitor == nil and shutdown == nil and not reentrant then
     return name, restarts[restart or "transient"], place, false
   end
   for _, key in ipairs { "link", "monitor" } do
@@ -303,8 +305,14 @@ local function check_options(options)
   if shutdown ~= nil and (type(shutdown) ~= "number" or not (shutdown >= 0)) then
     misuse(3, "spawn: shutdown: a number of seconds, 0 or more, expected, got %s", tostring(shutdown))
   end
+  if reentrant and reentrant ~= true and
+     (type(reentrant) ~= "number" or not (reentrant >= 1 and reentrant <= 1e6) or reentrant % 1 ~= 0) then
+    misuse(3, "spawn: reentrant: true, false or a whole number of handlers from 1 to 1000000 expected, got %s",
+           tostring(reentrant))
+  end
   return name, restarts[restart or "transient"], place,
-         { link = link, monitor = monitor, shutdown = shutdown and math.ceil(shutdown * 1000) }
+         { link = link, monitor = monitor, shutdown = shutdown and math.ceil(shutdown * 1000),
+           reentrant = reentrant == true and NO_BOUND or reentrant or 0 }
 end
 
 local function highest(options)

@@ -26,8 +26,8 @@ function strategies.random(_, n)
 end
 
 -- The one with the fewest messages in line and in hand; among equals they take turns. Routees of this strategy have
--- mailboxes that senders put their messages into themselves (box.c), so that what lies in another worker's inbox is none
--- of them; members of a group have what they were spawned with.
+-- mailboxes into which senders put their messages themselves (box.c), so none lies unseen in the inbox of another
+-- worker. Members of a group have what they were spawned with.
 function strategies.smallest_mailbox(self, n)
   local first = self.last % n
   local best, least

@@ -105,8 +105,7 @@ int pr_lua_wait_for_room(lua_State *L, pr_lua *x, pr_msg *m, const char *what)
         w->next_ask = 1;
     wait->ask = notice->ask = w->next_ask;
     notice->target = me;
-    atomic_store_explicit(&self->asking, target, memory_order_seq_cst);
-    if (pr_deadlock(rt, me, target)) {
+    if (pr_waits_for(w, self, target)) {
         char cycle[1000];
         pr_deadlock_describe(rt, me, target, cycle, sizeof cycle);
         forget(x, m, notice);

@@ -186,7 +186,8 @@ static int l_intern(lua_State *L)
     return 1;
 }
 
-/* What few spawns ask for: at 5, false or a table { script =, root =, link =, monitor =, shutdown = milliseconds }. */
+/* What few spawns ask for: at 5, false or a table { script =, root =, link =, monitor =, shutdown = milliseconds,
+ * reentrant = n }. */
 typedef struct rare {
     pr_msg *link, *monitor;            /* the spawner's nodes */
     uint32_t number;
@@ -223,7 +224,9 @@ static bool rare_options(lua_State *L, pr_lua *x, rare *r, pr_spawn *s)
     lua_getfield(L, 5, "shutdown");
     if ((s->has_shutdown = lua_isnumber(L, -1)))
         s->shutdown_ms = lua_tonumber(L, -1) >= 9e15 ? UINT64_MAX : (uint64_t)lua_tonumber(L, -1);
-    lua_pop(L, 1);
+    lua_getfield(L, 5, "reentrant");
+    s->reentrant = (uint32_t)lua_tonumber(L, -1);
+    lua_pop(L, 2);
     if (!link && !watch)
         return true;
     if (x->w && !pr_actor_extra(x->w->running))

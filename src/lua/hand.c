@@ -212,8 +212,9 @@ static int take(lua_State *L)
         return pr_lua_raise(L, 2, "receive: no actor is running here");
     if (!w)
         pr_port_fill(rt, x->port);
-    if (boxed(x))
-        tested = 0;   /* those may have been dropped for newer ones */
+    /* Those may have been dropped for newer ones; or other handlers have taken some, or put some in front. */
+    if (boxed(x) || (w && pr_actor_reentrant(w->running)))
+        tested = 0;
     pr_end me = pr_lua_end(x);
     pr_msg *before = NULL, *m = queue_of(x)->head;
     while (m) {

@@ -84,8 +84,7 @@ static int ask(lua_State *L, int from, uint64_t ms)
     if (++w->next_ask == 0)
         w->next_ask = 1;
     wait->ask = m->ask = w->next_ask;
-    atomic_store_explicit(&self->asking, target, memory_order_seq_cst);
-    bool cycle = pr_deadlock(x->rt, me, target);
+    bool cycle = pr_waits_for(w, self, target);
     pr_status status = cycle ? PR_BUSY : pr_send(x->rt, w, m);
     if (status == PR_MUST_WAIT) {
         PR_COUNT(x->rt, w, rejected, (uint64_t)-1);
