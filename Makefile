@@ -7,6 +7,7 @@
 
 BUILD   = build
 PREFIX  ?= /usr/local
+OBJCOPY ?= objcopy
 DESTDIR ?=
 LUAJIT  ?= luajit
 FUZZ_SECONDS ?= 60
@@ -44,6 +45,7 @@ say = $(if $(V),,@printf '  %-6s %s\n' $(1) $(2);)
 # --- sources -----------------------------------------------------------------------------------
 CORE_SRC   := $(wildcard src/*.c)
 BORDER_SRC := $(filter-out src/lua/launcher.c,$(wildcard src/lua/*.c))
+EMBED_SRC  := $(wildcard src/embed/*.c)
 EMBED_LUA  := $(filter-out lua/pierrot/meta.lua,$(wildcard lua/pierrot/*.lua lua/pierrot/*/*.lua))
 EMBED_DIRS := $(sort $(dir $(EMBED_LUA)))
 TEST_SRC   := $(wildcard spec/c/*_test.c)
@@ -53,6 +55,7 @@ FUZZ_SRC   := $(wildcard spec/fuzz/*.c)
 obj = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(1))
 CORE_OBJ   = $(call obj,$(CORE_SRC))
 BORDER_OBJ = $(call obj,$(BORDER_SRC)) $(BUILD)/embedded.o
+EMBED_OBJ  = $(call obj,$(EMBED_SRC))
 HELPER_OBJ = $(patsubst spec/c/%.c,$(BUILD)/spec/obj/%.o,$(HELPER_SRC))
 TESTS      = $(patsubst spec/c/%.c,$(BUILD)/spec/%,$(TEST_SRC))
 FUZZERS    = $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SRC))
@@ -60,10 +63,10 @@ FUZZERS    = $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SRC))
 # --- build -------------------------------------------------------------------------------------
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all run test check asan tsan fuzz bench install uninstall rock release clean help setup \
-        module tests test-build fuzzers rock-install
+.PHONY: all run test check asan tsan fuzz bench bench-embed install uninstall rock release clean help setup \
+        module library tests test-build fuzzers rock-install
 
-all: $(BUILD)/pierrot.so $(BUILD)/pierrot $(BUILD)/libpierrot.a ## build the Lua module and the launcher
+all: $(BUILD)/pierrot.so $(BUILD)/pierrot library ## build the Lua module, the launcher and the C library
 module: $(BUILD)/pierrot.so
 tests: $(TESTS)
 
@@ -84,9 +87,34 @@ $(BUILD)/embedded.c: src/lua/embed.lua $(EMBED_LUA) $(EMBED_DIRS)
 $(BUILD)/embedded.o: $(BUILD)/embedded.c
 	$(call say,CC,$<)$(COMPILE) $(DEPS) -c -o $@ $<
 
-$(BUILD)/libpierrot.a: $(CORE_OBJ)
+# For the C tests, which see everything in it.
+$(BUILD)/internal.a: $(CORE_OBJ) $(BORDER_OBJ) $(EMBED_OBJ)
 	@mkdir -p $(@D)
 	$(call say,AR,$@)rm -f $@ && $(AR) rcs $@ $^
+
+# --- the C library: only pierrot.h is seen of it, and LuaJIT is taken from the system, once a process.
+VERSION := $(shell sed -n 's/^.define PIERROT_VERSION "\(.*\)"/\1/p' src/pierrot.h)
+SONAME  := libpierrot.so.$(firstword $(subst ., ,$(VERSION)))
+
+library: $(BUILD)/libpierrot.a $(BUILD)/libpierrot.so $(BUILD)/pierrot.pc
+
+$(BUILD)/libpierrot.so.$(VERSION): $(CORE_OBJ) $(BORDER_OBJ) $(EMBED_OBJ) src/embed/libpierrot.map
+	$(call say,LINK,$@)$(LINK) -shared -Wl,-soname,$(SONAME) -Wl,-z,nodelete $(if $(SANITIZE),,-Wl,-z,defs) \
+	  -Wl,--version-script=src/embed/libpierrot.map -o $@ $(filter %.o,$^) $(LDLIBS) $(LUA_LIBS) -lm
+
+$(BUILD)/libpierrot.so: $(BUILD)/libpierrot.so.$(VERSION)
+	$(call say,LN,$@)ln -sf $(<F) $(BUILD)/$(SONAME) && ln -sf $(SONAME) $@
+
+# One object, in which what is hidden is local: a static program cannot come to depend on it, or clash with it.
+$(BUILD)/libpierrot.a: $(CORE_OBJ) $(BORDER_OBJ) $(EMBED_OBJ)
+	$(call say,AR,$@)rm -f $@ && $(CC) -O2 $(LTO) $(SAN) $(CFLAGS) -nostdlib -r $(if $(LTO),-flinker-output=nolto-rel) \
+	  -o $(BUILD)/libpierrot.o $^ && $(OBJCOPY) --localize-hidden --localize-symbol=luaopen_pierrot \
+	  $(BUILD)/libpierrot.o && $(AR) rcs $@ $(BUILD)/libpierrot.o
+
+# Relative to itself, so that an installed tree can be moved; DESTDIR does not show in it.
+$(BUILD)/pierrot.pc: src/embed/pierrot.pc.in src/pierrot.h
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)sed 's/@VERSION@/$(VERSION)/' $< >$@
 
 # The module takes Lua's API from the program that loads it, and so links no libluajit. It stays
 # mapped after lua_close (nodelete), for its threads may be the last to leave it.
@@ -105,8 +133,8 @@ $(BUILD)/spec/obj/%.o: spec/c/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(COMPILE) $(DEPS) -c -o $@ $<
 
-$(TESTS): $(BUILD)/spec/%: $(BUILD)/spec/obj/%.o $(HELPER_OBJ) $(BUILD)/libpierrot.a
-	$(call say,LINK,$@)$(LINK_TEST) -o $@ $^ $(LDLIBS) -lcmocka -lm
+$(TESTS): $(BUILD)/spec/%: $(BUILD)/spec/obj/%.o $(HELPER_OBJ) $(BUILD)/internal.a
+	$(call say,LINK,$@)$(LINK_TEST) -o $@ $^ $(LDLIBS) $(LUA_LIBS) -lcmocka -lm
 
 # Stands in for `luajit` in sanitizer builds; spec/run says why.
 $(BUILD)/luajit-host: spec/support/luajit_host.c
@@ -147,13 +175,21 @@ test-build: all tests $(if $(SANITIZE),$(BUILD)/luajit-host)
 
 check: ## luacheck, cppcheck, layout rules, SPIN models
 	@.ci/setup run test
-	$(SUBMAKE) module
+	$(SUBMAKE) module library
 	@spec/check "$(BUILD)"
 
 bench: ## run the benchmarks: make bench BENCH="ping spawn"
 	@.ci/setup run bench
 	$(SUBMAKE) all
 	$(Q)$(BUILD)/pierrot bench $(BENCH)
+
+$(BUILD)/bench-embed: bench/embed.c $(BUILD)/libpierrot.so
+	$(call say,CC,$<)$(CC) -std=gnu11 -O2 $(WARNINGS) -Isrc -o $@ $< -L$(BUILD) -lpierrot -pthread -Wl,-rpath,$(abspath $(BUILD))
+
+bench-embed: ## what the C library costs: make bench-embed N=2000000
+	@.ci/setup run
+	$(SUBMAKE) $(BUILD)/bench-embed
+	$(Q)$(BUILD)/bench-embed $(N)
 
 # A fuzz target is a libFuzzer program; it sees the whole runtime, the Lua border included.
 fuzz: ## run each spec/fuzz/*.c for FUZZ_SECONDS (60)
@@ -186,13 +222,20 @@ install: all ## install below PREFIX (/usr/local), with DESTDIR in front
 	install -D -m 755 $(BUILD)/pierrot "$(D)/bin/pierrot"
 	install -D -m 644 $(BUILD)/pierrot.so "$(D)/lib/lua/5.1/pierrot.so"
 	install -D -m 644 lua/pierrot/meta.lua "$(D)/share/lua/5.1/pierrot/meta.lua"
+	install -D -m 644 src/pierrot.h "$(D)/include/pierrot.h"
+	install -D -m 644 $(BUILD)/libpierrot.a "$(D)/lib/libpierrot.a"
+	install -D -m 644 $(BUILD)/libpierrot.so.$(VERSION) "$(D)/lib/libpierrot.so.$(VERSION)"
+	ln -sf libpierrot.so.$(VERSION) "$(D)/lib/$(SONAME)"
+	ln -sf $(SONAME) "$(D)/lib/libpierrot.so"
+	install -D -m 644 $(BUILD)/pierrot.pc "$(D)/lib/pkgconfig/pierrot.pc"
 	$(Q)for f in $(DOCS); do install -D -m 644 $$f "$(D)/share/doc/pierrot/$${f#docs/}" || exit 1; done
 	$(Q)for f in $(EXAMPLES); do install -D -m 644 $$f "$(D)/share/pierrot/$$f" || exit 1; done
 
 # Only what install put there: files by name, and our own directories once they are empty.
 uninstall: ## remove what install put there
 	rm -f "$(D)/bin/pierrot" "$(D)/lib/lua/5.1/pierrot.so"
-	rm -f "$(D)/share/lua/5.1/pierrot/meta.lua"
+	rm -f "$(D)/share/lua/5.1/pierrot/meta.lua" "$(D)/include/pierrot.h" "$(D)/lib/pkgconfig/pierrot.pc"
+	rm -f "$(D)/lib/libpierrot.a" "$(D)/lib/libpierrot.so" "$(D)/lib/$(SONAME)" "$(D)/lib/libpierrot.so.$(VERSION)"
 	$(Q)for f in $(DOCS); do rm -f "$(D)/share/doc/pierrot/$${f#docs/}"; done
 	$(Q)for f in $(EXAMPLES); do rm -f "$(D)/share/pierrot/$$f"; done
 	$(Q)for d in share/lua/5.1/pierrot share/doc/pierrot share/pierrot; do \
@@ -224,4 +267,4 @@ clean: ## remove everything built
 	rm -rf $(BUILD)
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))

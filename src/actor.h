@@ -40,7 +40,9 @@ static inline bool pr_id_valid(uint64_t id) { return (id & 1) && id <= PR_ID_MAS
 
 typedef enum pr_status {
     PR_OK, PR_DEAD, PR_STOPPING, PR_EXISTS, PR_NOMEM, PR_TIMEOUT, PR_BUSY, PR_FAILURE, PR_FULL,
-    PR_MUST_WAIT   /* of pr_send: the mailbox is full and its senders wait; it counts as rejected */
+    PR_MUST_WAIT,  /* of pr_send: the mailbox is full and its senders wait; it counts as rejected */
+    PR_LIMIT,      /* of pr_actor_spawn: there are as many as there may be */
+    PR_INVALID     /* of a configuration */
 } pr_status;
 
 enum pr_kind { PR_KIND_ACTOR, PR_KIND_PORT, PR_KIND_SCRIPT /* of `pierrot run`: its failure is the process's */ };
@@ -184,6 +186,7 @@ typedef struct pr_extra {
     struct pr_history *history;    /* of whoever decides about it; freed with the record */
     struct pr_family *family;      /* as a parent */
     pr_parked parked;              /* see pr_actor_reentrant */
+    void *native;                  /* an actor in C: what its life has; see embed/native.c */
     pr_queue stash;                /* see stash.c */
     uint32_t stashed;
     struct pr_trace *trace;

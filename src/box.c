@@ -21,6 +21,7 @@ typedef struct entry {
 } entry;
 
 struct pr_box {
+    const pr_runtime *rt;
     pthread_mutex_t lock;             /* guards everything but the lists' links */
     uint64_t id;
     uint32_t slot;
@@ -107,6 +108,7 @@ pr_box *pr_box_new(pr_runtime *rt, const pr_box_spec *spec)
         return NULL;
     /* Nobody but late senders looks at it, under the lock, and they go by the id. */
     pthread_mutex_lock(&box->lock);
+    box->rt = rt;
     box->spec = *spec;
     box->alarm = spec->threshold ? spec->threshold : PR_UNBOUNDED;
     box->held = box->in_held = box->debt = box->epoch = 0;
@@ -271,7 +273,7 @@ static void left(pr_box *box, const pr_msg *m, after *then)
 
 static void push(pr_box *box, pr_msg *m, after *then)
 {
-    m->target = pr_now_ns() / 1000000;
+    m->target = pr_clock_ns(box->rt) / 1000000;
     pr_queue_push(&box->in, m);
     uint32_t count = PR_GET(box->count) + 1;
     PR_SET(box->count, count);

@@ -81,7 +81,7 @@ static bool room(pr_channel *c, uint32_t tail, uint32_t n)
 /* The ring is full. Where the writer's worker has nothing better to do, it waits for a reader that is getting on. */
 static bool wait_for_room(pr_worker *w, pr_worker *to, pr_channel *c, uint32_t tail, uint32_t n)
 {
-    if (w->ready_head)
+    if (w->ready_head || w->rt->tick)
         return false;
     uint64_t turn = atomic_load_explicit(&to->turn, memory_order_relaxed);
     if (turn == c->stuck_turn)

@@ -2,6 +2,7 @@
 #include "dispatcher.h"
 
 #include "alloc.h"
+#include "tick.h"
 #include "worker.h"
 
 #include <signal.h>
@@ -95,6 +96,12 @@ static int start_thread(pr_worker *w)
 static pr_status start(pr_runtime *rt, pr_dispatcher *d)
 {
     uint32_t started = 0;
+    if (rt->tick) {
+        bool open = pr_tick_open(rt, d);
+        if (open)
+            atomic_store_explicit(&d->up, true, memory_order_release);
+        return open ? PR_OK : PR_FAILURE;
+    }
     pthread_mutex_lock(&rt->end_lock);
     /* Shutdown begins before it waits for threads, under this lock: it waits for ours, or we see it here. */
     if (atomic_load_explicit(&rt->stopping, memory_order_acquire)) {
@@ -102,14 +109,14 @@ static pr_status start(pr_runtime *rt, pr_dispatcher *d)
         return PR_STOPPING;
     }
     d->opened = 0;
-    d->open_failed = false;
+    d->open_failed = d->no_threads = false;
     d->start = PR_START_WAITS;
     /* Awake from the start; before the first may fall asleep. */
     atomic_fetch_add_explicit(&rt->active, d->count, memory_order_seq_cst);
     for (; started < d->count; started++) {
         int status = start_thread(&d->workers[started]);
         if (status != 0) {
-            d->open_failed = true;
+            d->open_failed = d->no_threads = true;
             snprintf(d->error, sizeof d->error, "cannot start thread %u of %u of the dispatcher \"%s\": %s", started + 1,
                      d->count, d->name, strerror(status));
             break;

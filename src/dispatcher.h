@@ -41,7 +41,7 @@ typedef struct pr_dispatcher {
     pthread_mutex_t lock;        /* held by who starts it; before runtime.end_lock */
     uint32_t opened;             /* threads that have opened their states or failed to; this and the next under end_lock */
     enum { PR_START_WAITS, PR_START_GO, PR_START_FAILED } start;   /* what its threads do then: set by the starter */
-    bool open_failed;
+    bool open_failed, no_threads;
     char error[512];
 } pr_dispatcher;
 

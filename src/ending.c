@@ -285,6 +285,8 @@ static void die(pr_worker *w, pr_actor *a)
     pr_event_stopped(w, a, a->extra ? a->extra->stop_reason : NULL);
     /* Whoever finds the stacks closed below sees that the id is gone (release). seq_cst: pairs with
      * pr_name_register, which sets `named` and then looks at the id: one of the two removes the name. */
+    if (rt->config.actor_limit)   /* before anybody is told of the end */
+        atomic_fetch_sub_explicit(&rt->living, 1, memory_order_relaxed);
     atomic_store_explicit(&a->id, 0, memory_order_seq_cst);
     pr_actor_unname(rt, a, id);
     pr_user_timers_orphan(rt, w, a, id);

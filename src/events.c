@@ -317,6 +317,8 @@ void pr_event_dead_letter(pr_runtime *rt, pr_worker *w, const pr_msg *m, const c
 
 void pr_event_failure(pr_worker *w, pr_actor *a, const pr_msg *failure, const char *during)
 {
+    if (w->rt->config.failed)
+        w->rt->config.failed(w, a, failure, during);
     if (!pr_event_wanted(w->rt, PR_TOPIC_FAILURE))
         return;
     pr_details d = {0};

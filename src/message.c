@@ -15,6 +15,7 @@ enum { CHAIN = 256, CHUNK = 64 * 1024, FIRST_CHUNKS = PR_BLOCK / CHUNK };
 struct pr_chunk {
     pr_depot *depot;
     pr_chunk *next;          /* of what is to be freed: a chunk by itself, the first one of a block */
+    size_t size;             /* of that */
 };
 
 /* Under AddressSanitizer each envelope is a block of its own, which it can watch. */
@@ -35,7 +36,7 @@ void pr_depot_destroy(pr_depot *d)
     while (d->chunks) {
         pr_chunk *c = d->chunks;
         d->chunks = c->next;
-        pr_free(c);
+        pr_free_aligned(c, c->size);
     }
     pthread_mutex_destroy(&d->lock);
 }
@@ -63,6 +64,7 @@ static pr_msg *carve(pr_depot *d, int c)
         d->singles += single;
         d->block_left = single ? 0 : PR_BLOCK - CHUNK;
         chunk->next = d->chunks;
+        chunk->size = single ? CHUNK : PR_BLOCK;
         d->chunks = chunk;
     }
     chunk->depot = d;

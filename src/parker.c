@@ -2,6 +2,7 @@
 #include "parker.h"
 
 #include <errno.h>
+#include <sys/timerfd.h>
 #include <time.h>
 
 uint64_t pr_now_ns(void)
@@ -34,6 +35,7 @@ bool pr_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t un
 int pr_parker_init(pr_parker *p)
 {
     atomic_store_explicit(&p->state, PR_PARKER_AWAKE, memory_order_relaxed);
+    p->fd = -1;
     if (pthread_mutex_init(&p->lock, NULL) != 0)
         return -1;
     if (pr_cond_init(&p->wake) != 0) {
@@ -63,7 +65,19 @@ bool pr_parker_sleep(pr_parker *p, uint64_t until_ns)
  * already and gets the signal. */
 void pr_parker_notify(pr_parker *p)
 {
+    static const struct itimerspec at_once = {{0, 0}, {0, 1}};
     pthread_mutex_lock(&p->lock);
+    if (p->fd >= 0)
+        timerfd_settime(p->fd, 0, &at_once, NULL);
     pthread_cond_signal(&p->wake);
     pthread_mutex_unlock(&p->lock);
+}
+
+int pr_parker_set_fd(pr_parker *p, int fd)
+{
+    pthread_mutex_lock(&p->lock);
+    int old = p->fd;
+    p->fd = fd;
+    pthread_mutex_unlock(&p->lock);
+    return old;
 }

@@ -17,6 +17,7 @@ typedef struct pr_parker {
     _Alignas(64) _Atomic int state;
     pthread_mutex_t lock;
     pthread_cond_t wake;
+    int fd;                    /* a timerfd that a wake-up makes readable, or -1; guarded by the lock */
 } pr_parker;
 
 int pr_parker_init(pr_parker *p);
@@ -44,6 +45,8 @@ static inline bool pr_parker_claim(pr_parker *p)
                                                    memory_order_seq_cst, memory_order_relaxed);
 }
 void pr_parker_notify(pr_parker *p);
+/* Returns the old one, which nobody uses any more. */
+int pr_parker_set_fd(pr_parker *p, int fd);
 
 /* Monotonic time. */
 uint64_t pr_now_ns(void);

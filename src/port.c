@@ -117,6 +117,24 @@ static void take_tie(pr_runtime *rt, pr_port *port, pr_msg *m)
     }
 }
 
+void pr_port_collect(pr_runtime *rt, pr_port *port)
+{
+    for (pr_msg *m = pr_stack_take(&port->actor->mailbox), *next; m; m = next) {
+        next = m->next;
+        bool answer = m->kind == PR_MSG_REPLY || m->kind == PR_MSG_ERROR;
+        if (m->target != port->id && answer) {
+            PR_COUNT(rt, (pr_worker *)NULL, late_replies, 1);
+            pr_msg_free(NULL, m);
+        } else if (m->target != port->id) {
+            discard(rt, m);   /* for an earlier bearer of the record */
+        } else if (answer || m->kind == PR_MSG_USER) {
+            pr_queue_push(&port->queue, m);
+        } else {
+            take_tie(rt, port, m);
+        }
+    }
+}
+
 /* Takes what has come in; returns the reply to `ask` if it is there. */
 static pr_msg *look(pr_runtime *rt, pr_port *port, uint32_t ask)
 {

@@ -27,6 +27,8 @@ void pr_port_close(pr_runtime *rt, pr_port *port);
 pr_msg *pr_port_reply(pr_runtime *rt, pr_port *port, uint32_t ask, uint64_t until_ns);
 /* The port's thread: queues what has come in. */
 void pr_port_fill(pr_runtime *rt, pr_port *port);
+/* The same; answers are queued too, whichever ask they are to. */
+void pr_port_collect(pr_runtime *rt, pr_port *port);
 /* The port's thread: sleeps until something comes in (true) or until then (false). */
 bool pr_port_wait(pr_port *port, uint64_t until_ns);
 /* A sender, after its push. */

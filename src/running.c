@@ -46,7 +46,7 @@ void pr_handler_done(pr_worker *w, pr_actor *a, pr_outcome outcome)
         w->hand = NULL;
         bool yields = wait->kind == PR_WAIT_YIELD || wait->kind == PR_WAIT_STOOD_BACK;
         if (yields) {   /* others first, the started ones and the new ones */
-            w->left = 0;
+            w->left = w->left_then = 0;
             w->ring_first = pr_ring_count(&w->ring);
         }
         if (reentrant && wait->kind != PR_WAIT_STOOD_BACK && !(a->flags & (PR_FLAG_STARTING | PR_FLAG_IN_STOP))) {

@@ -1,5 +1,6 @@
 /* Making, starting, stopping and freeing a runtime. See runtime.h. */
 #include "port.h"
+#include "tick.h"
 #include "watchdog.h"
 #include "worker.h"
 
@@ -41,6 +42,7 @@ void pr_runtime_free(pr_runtime *rt)
     pthread_mutex_destroy(&rt->root_lock);
     pthread_cond_destroy(&rt->end_changed);
     pthread_mutex_destroy(&rt->end_lock);
+    pr_tick_free(rt->tick);
     pr_free(rt);
 }
 
@@ -51,8 +53,10 @@ static pr_runtime *make(const pr_config *c)
         return NULL;
     rt->config = *c;
     pr_log_init(&rt->log, c->log_level, c->log_sink, c->log_context);
-    rt->started_ns = pr_now_ns();
     int bad = 0;
+    if (c->ticks)
+        bad |= !(rt->tick = pr_tick_new(c));
+    rt->started_ns = pr_clock_ns(rt);
     /* Of these only the registry and the groups allocate; a failure of one leaves the others to be destroyed as they are. */
     bad |= pr_actor_table_init(&rt->actors, c->first_generation);
     bad |= pr_registry_init(&rt->names);
@@ -97,14 +101,23 @@ static const char *problem_of(const pr_config *c)
 
 pr_runtime *pr_runtime_start(const pr_config *c, char *error, size_t cap)
 {
+    pr_status why;
+    return pr_runtime_start_why(c, error, cap, &why);
+}
+
+pr_runtime *pr_runtime_start_why(const pr_config *c, char *error, size_t cap, pr_status *why)
+{
     const char *problem = c->dispatcher_count < PR_DISPATCHERS ? problem_of(c) : "there are at most 33 dispatchers";
     pr_runtime *rt = problem ? NULL : make(c);
+    *why = problem ? PR_INVALID : PR_NOMEM;
     if (!rt) {
         snprintf(error, cap, "%s", problem ? problem : "not enough memory");
         return NULL;
     }
-    if (pr_dispatcher_use(rt, &rt->dispatchers[PR_DISPATCHER_DEFAULT], error, cap) == PR_OK)
+    pr_dispatcher *d = &rt->dispatchers[PR_DISPATCHER_DEFAULT];
+    if (pr_dispatcher_use(rt, d, error, cap) == PR_OK)
         return rt;
+    *why = d->no_threads ? PR_BUSY : PR_FAILURE;
     pr_runtime_free(rt);
     return NULL;
 }
@@ -116,7 +129,7 @@ void pr_workers_leave(pr_runtime *rt)
         pr_worker_wake(&rt->workers[i]);
 }
 
-static void order(pr_runtime *rt, pr_worker *w, uint8_t kind, pr_actor *a)
+void pr_runtime_order(pr_runtime *rt, pr_worker *w, uint8_t kind, pr_actor *a)
 {
     uint64_t id = PR_GET(a->id);
     if (id == 0)
@@ -136,7 +149,7 @@ void pr_runtime_stop(pr_runtime *rt, pr_worker *w)
     bool empty = rt->root_children == 0;
     for (uint32_t link = first ? PR_GET(rt->root_first) : 0; link;) {   /* the youngest first */
         pr_actor *a = pr_actor_at(&rt->actors, link - 1);
-        order(rt, w, PR_MSG_STOP, a);
+        pr_runtime_order(rt, w, PR_MSG_STOP, a);
         link = PR_GET(a->next_sibling);
     }
     pthread_mutex_unlock(&rt->root_lock);
@@ -177,6 +190,8 @@ static void report_stuck(pr_runtime *rt)
 
 pr_status pr_runtime_join(pr_runtime *rt, uint64_t until_ns)
 {
+    if (rt->tick)
+        return pr_tick_join(rt, until_ns);
     /* The time is over. Parents on a stuck worker have not passed the order on: everyone gets it now, so that
      * each `stop` that can run does; then what is merely suspended is killed; a handler that runs stays. */
     static const uint8_t orders[] = {PR_MSG_STOP, PR_MSG_KILL};
@@ -188,7 +203,7 @@ pr_status pr_runtime_join(pr_runtime *rt, uint64_t until_ns)
         }
         uint32_t slots = atomic_load_explicit(&rt->actors.slots, memory_order_acquire);
         for (uint32_t slot = 0; slot < slots; slot++)
-            order(rt, NULL, orders[i], pr_actor_at(&rt->actors, slot));
+            pr_runtime_order(rt, NULL, orders[i], pr_actor_at(&rt->actors, slot));
     }
     pr_log_gate_flush(&rt->log);
     for (uint32_t i = 0; i < rt->worker_count; i++)
@@ -202,15 +217,19 @@ pr_status pr_runtime_join(pr_runtime *rt, uint64_t until_ns)
     return PR_OK;
 }
 
-void pr_runtime_wait_quiet(pr_runtime *rt)
+bool pr_runtime_wait_quiet_until(pr_runtime *rt, uint64_t until_ns)
 {
+    bool in_time = true;
     pthread_mutex_lock(&rt->end_lock);
     /* Whoever brings `active` to 0 signals under the lock afterwards (tell_quiet). */
-    while (!atomic_load_explicit(&rt->stopping, memory_order_acquire) && rt->threads_alive > 0 &&
+    while (in_time && !atomic_load_explicit(&rt->stopping, memory_order_acquire) && rt->threads_alive > 0 &&
            atomic_load_explicit(&rt->active, memory_order_seq_cst) > 0)
-        pthread_cond_wait(&rt->end_changed, &rt->end_lock);
+        in_time = pr_cond_wait_until(&rt->end_changed, &rt->end_lock, until_ns);
     pthread_mutex_unlock(&rt->end_lock);
+    return in_time;
 }
+
+void pr_runtime_wait_quiet(pr_runtime *rt) { pr_runtime_wait_quiet_until(rt, UINT64_MAX); }
 
 static void add(pr_counters *sum, const pr_counters *c)
 {

@@ -12,6 +12,7 @@
 #include "events.h"
 #include "groups.h"
 #include "log.h"
+#include "parker.h"
 #include "ready_queue.h"
 #include "registry.h"
 
@@ -41,13 +42,33 @@ typedef struct pr_config {
     void *context;               /* for the callbacks below */
     /* On each worker's thread: opens its language state into w->state; 0 on success, else an error text in
      * `error`. close_worker undoes it. idle_worker runs before parking, and before a turn when it has set
-     * w->chores (collect garbage, run finalizers); returns whether it has more to do. All may be NULL. */
+     * chores (collect garbage, run finalizers); returns whether it has more to do. All may be NULL. */
     int (*open_worker)(pr_worker *w, char *error, size_t cap);
     void (*close_worker)(pr_worker *w);
     bool (*idle_worker)(pr_worker *w);
     /* Of a message in a bounded mailbox, by the function that its actor was spawned with. On the owner, between turns
      * or in one. NULL: all are equal. */
     double (*priority)(pr_worker *w, pr_behaviour *function, const pr_msg *m);
+    /* For hosts in C; see embed/. */
+    struct pr_memory *memory;    /* NULL, or where all of it comes from; threads that call have entered it */
+    void *host;
+    const void *lua_host;        /* what the border goes by: a pierrot_config, or NULL */
+    /* A failure, before anything follows from it; failure NULL: no memory to say how. */
+    void (*failed)(pr_worker *w, pr_actor *a, const pr_msg *failure, const char *during);
+    /* The behaviour in C of that name, with a reference for the caller, or NULL. */
+    pr_behaviour *(*native)(pr_runtime *rt, const char *name, size_t len);
+    const pr_ops *native_ops;
+    uint64_t secret[2];          /* what nobody outside can guess */
+    /* Tick mode: no threads; see tick.h. */
+    bool ticks, seeded;
+    uint8_t tick_clock;          /* enum pr_clock */
+    uint64_t seed;
+    void (*enter_worker)(pr_worker *w);   /* the calling thread is that worker now; NULL: none. May be NULL */
+    void (*trace)(void *context, const char *line, size_t size);
+    void *trace_context;
+    uint32_t actor_limit;        /* 0: none */
+    uint32_t mailbox_limit;      /* of actors without a box of their own; 0: none */
+    size_t message_limit;        /* payload bytes; 0: none */
 } pr_config;
 
 typedef struct pr_watchdog {     /* see watchdog.h */
@@ -74,6 +95,7 @@ struct pr_runtime {
     uint32_t dispatcher_count;
     pr_worker *workers;          /* of all dispatchers, one after the other */
     uint32_t worker_count;
+    struct pr_tick *tick;         /* NULL: workers have threads */
     uint64_t started_ns;
 
     pthread_mutex_t root_lock;    /* the root's children, free ports; taken before the locks of parkers, the global queue and the depot */
@@ -84,6 +106,7 @@ struct pr_runtime {
     _Atomic int stopping;         /* shutdown has begun; under root_lock for births at the root */
     _Atomic int exit;             /* all actors have ended: workers leave. release/acquire */
     _Atomic int script_failed;
+    _Atomic uint32_t living;      /* actors, counted only where there is an actor_limit; relaxed */
     _Atomic uint32_t monitors;    /* numbers given out; relaxed */
     _Atomic uint32_t active;      /* workers that something could still happen on; see worker.c */
 
@@ -98,6 +121,8 @@ struct pr_runtime {
 void pr_config_init(pr_config *c);
 /* NULL and a text in `error` when memory or threads run out or a worker cannot open its state. */
 pr_runtime *pr_runtime_start(const pr_config *c, char *error, size_t cap);
+/* *why, after a failure: PR_NOMEM, PR_BUSY (no threads), PR_FAILURE (open_worker). */
+pr_runtime *pr_runtime_start_why(const pr_config *c, char *error, size_t cap, pr_status *why);
 /* Asks every actor to end. Returns at once. Any thread, a handler too. */
 void pr_runtime_stop(pr_runtime *rt, pr_worker *w);
 /* Waits for that end; from `until_ns` on goes over what is left, which takes another half second at most.
@@ -108,8 +133,14 @@ pr_status pr_runtime_join(pr_runtime *rt, uint64_t until_ns);
 void pr_runtime_free(pr_runtime *rt);
 /* Waits until nothing is left that could happen, or shutdown has begun. Not from a worker. */
 void pr_runtime_wait_quiet(pr_runtime *rt);
+bool pr_runtime_wait_quiet_until(pr_runtime *rt, uint64_t until_ns);   /* false: the time came */
 void pr_runtime_counters(pr_runtime *rt, pr_counters *sum);
 
+/* Time as actors see it. Any thread. */
+uint64_t pr_tick_clock_ns(const struct pr_tick *t);
+static inline uint64_t pr_clock_ns(const pr_runtime *rt) { return rt->tick ? pr_tick_clock_ns(rt->tick) : pr_now_ns(); }
+/* Orders an actor to end, as the shutdown does. */
+void pr_runtime_order(pr_runtime *rt, pr_worker *w, uint8_t kind, pr_actor *a);
 /* All actors have ended: workers leave. */
 void pr_workers_leave(pr_runtime *rt);
 
@@ -173,9 +204,9 @@ typedef struct pr_spawn {
 enum { PR_SHUTDOWN_MS = 5000 };
 
 /* Any thread; `w`: the parent is the actor in hand there, unless that floats; otherwise, and with at_root, the root.
- * PR_OK and *id; PR_EXISTS and the holder in *id; PR_STOPPING; PR_NOMEM; PR_FAILURE: there is no such dispatcher or worker,
- * or the dispatcher's threads cannot be started, as the log says then. The first birth on a dispatcher other than the
- * default one waits for its threads. */
+ * PR_OK and *id; PR_EXISTS and the holder in *id; PR_STOPPING; PR_LIMIT; PR_NOMEM; PR_FAILURE: there is no such
+ * dispatcher or worker, or the dispatcher's threads cannot be started, as the log says then. The first birth on a
+ * dispatcher other than the default one waits for its threads. */
 pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id);
 
 /* --- naming.c */

@@ -172,7 +172,7 @@ pr_user_timer *pr_user_timer_new(pr_runtime *rt, pr_worker *w, pr_msg *message, 
     t->alarm.fire = fire;
     t->once = period_ms == 0;
     t->period_ms = period_ms;
-    t->due_ms = pr_now_ns() / 1000000 + 1 + delay_ms;   /* never early: the running millisecond does not count */
+    t->due_ms = pr_clock_ns(rt) / 1000000 + 1 + delay_ms;   /* never early: the running millisecond does not count */
     t->message = timed;
     t->target = timed->target;
     atomic_store_explicit(&t->references, 2, memory_order_relaxed);   /* the wheel's and the handle's */

@@ -61,7 +61,7 @@ static void fill(const birth *b)
     a->in_ready = 0;
     a->self = 0;
     a->start_args = s->args;
-    PR_SET(a->born_ms, b->w ? b->w->now_ms : pr_now_ns() / 1000000);
+    PR_SET(a->born_ms, b->w ? b->w->now_ms : pr_clock_ns(b->rt) / 1000000);
     PR_SET(a->gate, s->box ? PR_GATE_BOXED : 0);
     PR_SET(a->asking, s->reentrant ? PR_ASKS_NOBODY : 0);
     PR_SET(a->handled, 0);
@@ -107,7 +107,7 @@ static pr_status use_dispatcher(pr_runtime *rt, uint8_t index)
     return status;
 }
 
-pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id)
+static pr_status be_born(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id)
 {
     birth b = {.rt = rt, .w = w, .s = s};
     if (w && w->running && !(w->running->flags & PR_FLAG_FLOATS) && !s->at_root)
@@ -164,4 +164,34 @@ pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
         pr_worker_wake(&rt->workers[b.home - 1]);
     }
     return PR_OK;
+}
+
+/* Where actors or mailboxes are limited. */
+static pr_status be_born_within_limits(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id)
+{
+    const pr_config *c = &rt->config;
+    pr_spawn bounded = *s;
+    if (c->actor_limit && atomic_fetch_add_explicit(&rt->living, 1, memory_order_relaxed) >= c->actor_limit) {
+        atomic_fetch_sub_explicit(&rt->living, 1, memory_order_relaxed);
+        return PR_LIMIT;
+    }
+    pr_status status = PR_OK;
+    if (c->mailbox_limit && !s->box) {
+        pr_box_spec spec = {.capacity = c->mailbox_limit, .overflow = PR_OVERFLOW_REJECT};
+        if (!(bounded.box = pr_box_new(rt, &spec)))
+            status = PR_NOMEM;
+    }
+    if (status == PR_OK)
+        status = be_born(rt, w, &bounded, id);
+    if (status != PR_OK && bounded.box && !s->box)
+        pr_box_discard(rt, bounded.box);
+    if (status != PR_OK && c->actor_limit)
+        atomic_fetch_sub_explicit(&rt->living, 1, memory_order_relaxed);
+    return status;
+}
+
+pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id)
+{
+    bool limits = rt->config.actor_limit || rt->config.mailbox_limit;
+    return limits ? be_born_within_limits(rt, w, s, id) : be_born(rt, w, s, id);
 }

@@ -42,6 +42,7 @@ static void *watch(void *runtime)
     pr_watchdog *dog = &rt->watchdog;
     seen *seen_of = dog->seen;
     const pr_dispatcher *blocking = pr_dispatcher_named(rt, "blocking", 8);   /* a long turn is no news there */
+    pr_memory_here = rt->config.memory;
     pthread_mutex_lock(&dog->lock);
     while (!dog->stop) {
         /* Under the lock, which whoever subscribes takes after the topic is noted: see pr_watchdog_wanted. */
@@ -65,6 +66,8 @@ pr_status pr_watchdog_wanted(pr_runtime *rt)
 {
     pr_watchdog *dog = &rt->watchdog;
     pr_status status = PR_OK;
+    if (rt->tick)   /* no threads: who ticks knows how long it takes */
+        return PR_OK;
     pthread_mutex_lock(&dog->lock);
     if (dog->stop) {
         status = PR_STOPPING;

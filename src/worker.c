@@ -12,6 +12,7 @@
 
 #include "alloc.h"
 #include "send_timer.h"
+#include "tick.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,8 @@ enum {
     SPIN_LEAST = 64,
     SHORTLY_NS = 20000
 };
+
+__thread pr_worker *pr_worker_here;
 
 int pr_worker_init(pr_worker *w, pr_runtime *rt, pr_dispatcher *d, uint32_t index)
 {
@@ -43,8 +46,8 @@ int pr_worker_init(pr_worker *w, pr_runtime *rt, pr_dispatcher *d, uint32_t inde
     w->channelless = d->index != PR_DISPATCHER_DEFAULT;   /* a handler that blocks right after a tell settles nothing */
     pr_stack_open(&w->inbox);
     pr_stack_open(&w->control);
-    w->random = pr_now_ns() ^ (uint64_t)index << 56;
-    w->now_ms = pr_now_ns() / 1000000;
+    w->random = (rt->config.seeded ? rt->config.seed : pr_now_ns()) ^ (uint64_t)index << 56;
+    w->now_ms = pr_clock_ns(rt) / 1000000;
     pr_wheel_init(&w->wheel, w->now_ms);
     return pr_parker_init(&w->parker);
 }
@@ -176,7 +179,7 @@ static pr_actor *next_pinned(pr_worker *w)
 
 void pr_worker_clock(pr_worker *w)
 {
-    uint64_t now = pr_now_ns() / 1000000;
+    uint64_t now = pr_clock_ns(w->rt) / 1000000;
     /* Looked at often enough to be about a millisecond right, and no more often: a look costs as much as
      * half a message. */
     if (now > w->now_ms)
@@ -186,6 +189,8 @@ void pr_worker_clock(pr_worker *w)
     w->clock_in = w->clock_every;
     if (now > w->now_ms)
         w->now_ms = now;
+    if (w->rt->tick)
+        pr_tick_look(w);
 }
 
 static void fire_timers(pr_worker *w)
@@ -350,7 +355,8 @@ static void turn_pinned(pr_worker *w, pr_actor *a)
 {
     begin_turn(w, a);
     run_messages(w, NULL);
-    end_turn(w);
+    if (!w->cut)
+        end_turn(w);
 }
 
 /* Whether the next take would come from the own ready list, and nothing calls for anything else first. */
@@ -375,10 +381,14 @@ pr_msg *pr_worker_next_message(pr_worker *w)
     pr_msg *m = w->hand;
     if (!m || m->next || m->ask || a->flags & NOT_PLAIN || a->wait || w->resumed)
         return NULL;
+    const pr_ops *ops = a->ops;   /* these know nothing of another language's actors */
     w->hand = NULL;
     pr_msg_free(&w->pool, m);
-    if (--w->clock_in == 0)
+    if (--w->clock_in == 0) {
         pr_worker_clock(w);
+        if (w->cut)
+            return NULL;
+    }
     if (!pr_stack_empty(&w->control) || a->orders.head)
         return NULL;
     while (w->left == 0 || !a->user.head) {
@@ -395,7 +405,7 @@ pr_msg *pr_worker_next_message(pr_worker *w)
         }
         w->tick++;
         begin_turn(w, a = next_pinned(w));
-        if (a->flags & NOT_PLAIN || a->orders.head)
+        if (a->flags & NOT_PLAIN || a->orders.head || a->ops != ops)
             return NULL;
     }
     m = a->user.head;
@@ -480,6 +490,8 @@ static bool hand_over(pr_worker *w, pr_actor *a)
     return true;
 }
 
+static void end_turn_floating(pr_worker *w, pr_actor *a);
+
 static void turn_floating(pr_worker *w, pr_actor *a)
 {
     bool stays = !(a->flags & PR_FLAG_FLOATS);
@@ -502,6 +514,12 @@ static void turn_floating(pr_worker *w, pr_actor *a)
     adopt(w, a, pr_stack_take(&a->mailbox), false);
     run_messages(w, &a->control);
     w->floats = false;
+    if (!w->cut)
+        end_turn_floating(w, a);
+}
+
+static void end_turn_floating(pr_worker *w, pr_actor *a)
+{
     PR_SET(w->current, 0);
     if (w->running != a)
         return;
@@ -530,7 +548,7 @@ static void turn_floating(pr_worker *w, pr_actor *a)
 static pr_actor *steal(pr_worker *w, uint32_t least)
 {
     pr_dispatcher *d = w->dispatcher;
-    uint32_t first = w->steal_from++;
+    uint32_t first = w->rt->tick ? (uint32_t)(pr_tick_draw(w->rt->tick) % d->count) : w->steal_from++;
     for (uint32_t i = 0; i < d->count; i++) {
         pr_worker *victim = &d->workers[(first + i) % d->count];
         if (victim == w || pr_ring_count(&victim->ring) < least)
@@ -697,13 +715,18 @@ static void pass_on(pr_worker *w)
         }
 }
 
+static void do_chores(pr_worker *w)
+{
+    if (w->chores & PR_CHORES) {
+        w->chores &= (uint8_t)~PR_CHORES;
+        w->rt->config.idle_worker(w);
+    }
+}
+
 static void step(pr_worker *w)
 {
     take_inboxes(w);
-    if (w->chores) {
-        w->chores = false;
-        w->rt->config.idle_worker(w);
-    }
+    do_chores(w);
     if (w->wheel.count > 0) {
         if (--w->clock_in == 0)
             pr_worker_clock(w);
@@ -736,8 +759,51 @@ static void step(pr_worker *w)
     }
 }
 
-/* Nobody is left to handle what still came in; the inboxes are closed, later senders are told so. */
-static void close_inboxes(pr_worker *w)
+/* --- tick mode */
+
+bool pr_worker_tick(pr_worker *w)
+{
+    pr_actor *a = w->running;
+    if (w->cut) {
+        w->cut = false;
+        w->left = w->left_then;
+        bool floats = a && a->flags & PR_FLAG_FLOATS;
+        w->floats = floats;
+        run_messages(w, floats ? &a->control : NULL);
+        w->floats = false;
+        if (w->cut)
+            return true;
+        if (floats)
+            end_turn_floating(w, a);
+        else
+            end_turn(w);
+        return true;
+    }
+    take_inboxes(w);
+    do_chores(w);
+    pr_worker_clock(w);
+    fire_timers(w);
+    bool floating;
+    if (!(a = next(w, &floating)))
+        return false;
+    w->looted = false;   /* every worker looks around in its turn */
+    w->turn_of = PR_GET(a->id);
+    if (floating)
+        turn_floating(w, a);
+    else
+        turn_pinned(w, a);
+    return true;
+}
+
+bool pr_worker_has_work(pr_worker *w)
+{
+    return !pr_stack_empty(&w->control) || is_written(w) || w->ready_head || w->chores & PR_CHORES ||
+           atomic_load_explicit(&w->ended, memory_order_seq_cst) || pr_ring_count(&w->ring) > 0 ||
+           atomic_load_explicit(&w->dispatcher->global.count, memory_order_seq_cst) > 0 ||
+           atomic_load_explicit(&w->rt->exit, memory_order_seq_cst);
+}
+
+void pr_worker_close_inboxes(pr_worker *w)
 {
     pr_user_timers_end(w, &w->timers);
     for (pr_msg *m = pr_stack_close(&w->control), *after; m; m = after) {
@@ -758,6 +824,8 @@ void *pr_worker_main(void *worker)
     pr_runtime *rt = w->rt;
     pr_dispatcher *d = w->dispatcher;
     char error[sizeof d->error] = "";
+    pr_worker_here = w;
+    pr_memory_here = rt->config.memory;
     int status = rt->config.open_worker ? rt->config.open_worker(w, error, sizeof error) : 0;
     pthread_mutex_lock(&rt->end_lock);
     d->opened++;
@@ -773,7 +841,7 @@ void *pr_worker_main(void *worker)
     if (go) {
         while (!atomic_load_explicit(&rt->exit, memory_order_acquire))
             step(w);
-        close_inboxes(w);
+        pr_worker_close_inboxes(w);
     }
     if (status == 0 && rt->config.close_worker)
         rt->config.close_worker(w);

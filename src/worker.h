@@ -77,11 +77,27 @@ struct pr_worker {
     pthread_t thread;
     bool has_thread;
     bool floats;                              /* the turn is a floating actor's */
-    bool chores;                              /* idle_worker is wanted before the next turn */
+    uint8_t chores;                           /* PR_CHORES: idle_worker is wanted before the next turn; PR_TICKS */
+    /* In tick mode; see tick.h. */
+    bool opened;
+    bool cut;                                 /* the turn of `running` is paused, with `left_then` of its budget left */
+    uint32_t left_then;
+    uint64_t turn_of;                         /* whose turn it was last */
     bool looted;                              /* took from a surplus: see pass_on */
 };
 
+/* The worker that the calling thread is; NULL on any other. */
+extern __thread pr_worker *pr_worker_here __attribute__((tls_model("initial-exec")));
+
+enum { PR_CHORES = 1, PR_TICKS = 2 /* there is more to do after each turn than to take the next one */ };
+
 void *pr_worker_main(void *worker);
+/* Of tick mode: one turn, or the rest of one that was cut. False: there is nothing to do. */
+bool pr_worker_tick(pr_worker *w);
+/* What a sleeper looks at last. */
+bool pr_worker_has_work(pr_worker *w);
+/* Nobody is left to handle what still came in; the inboxes are closed, later senders are told so. */
+void pr_worker_close_inboxes(pr_worker *w);
 int pr_worker_init(pr_worker *w, pr_runtime *rt, pr_dispatcher *d, uint32_t index);
 void pr_worker_destroy(pr_worker *w);
 

@@ -57,7 +57,7 @@ local MARK = "\0call\0"
 -- The behaviour that these bytes are, if they are a call's.
 function blocking.load(bytes)
   if bytes:sub(1, #MARK) == MARK then
-    return behaviour(transport.unpack(bytes:sub(#MARK + 1), _G))
+    return behaviour(transport.unpack(bytes:sub(#MARK + 1), core.globals or _G))
   end
 end
 

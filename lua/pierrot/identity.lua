@@ -13,6 +13,14 @@ local getinfo, getmetatable = debug.getinfo, debug.getmetatable
 local loaded = package.loaded
 local base = loaded._G
 
+-- Where names lead in a worker whose scripts do not see everything: see restrict.lua.
+identity.base, identity.require = base, nil
+function identity.use(script_loaded, script_globals, script_require)
+  loaded, base = script_loaded, script_globals
+  identity.base, identity.require = base, script_require
+  identity.learn_all()
+end
+
 local CHAIN_LIMIT = 100 -- tables asked for a global, through __index
 
 -- Kinds of names.

@@ -186,8 +186,8 @@ local function name_of(behaviour)
   return ("%s:%d"):format(info.short_src, info.linedefined)
 end
 
--- A behaviour in a message: { [CARRIED] = its bytes, name = }.
-local CARRIED = "\0carried"
+-- A behaviour in a message: { [CARRIED] = its bytes, [SEAL] = that of them, name = }.
+local CARRIED, SEAL = "\0carried", "\0seal"
 
 -- API.md has these; accepting and ignoring them would be a lie.
 local fields_later = { "upgrade" }
@@ -204,12 +204,17 @@ local function carry(behaviour)
     return nil, "a C function cannot be a behaviour: wrap it in a Lua function"
   end
   if type(behaviour) == "table" and rawget(behaviour, CARRIED) then
-    return core.intern(rawget(behaviour, CARRIED), behaviour.name)
+    local bytes = rawget(behaviour, CARRIED)
+    -- Where bytecode is not for scripts, neither is making it up: the seal says that a worker has packed this.
+    if core.globals and rawget(behaviour, SEAL) ~= core.seal(bytes) then
+      return nil, "these bytes are not a behaviour that was carried here"
+    end
+    return core.intern(bytes, behaviour.name)
   end
   if behaviour == "" then
     return nil, "a module's name is not empty"
   elseif type(behaviour) == "string" then
-    local handle = modules[behaviour]
+    local handle = modules[behaviour] or core.native(behaviour)   -- defined by a host in C
     if not handle then
       handle = core.intern(transport.module(behaviour), behaviour)
       modules[behaviour] = handle
@@ -251,7 +256,7 @@ function carried_spec(spec)
   for key, value in pairs(plain) do
     copy[key] = value
   end
-  copy[1] = { [CARRIED] = bytes, name = name_of(behaviour) }
+  copy[1] = { [CARRIED] = bytes, [SEAL] = core.globals and core.seal(bytes), name = name_of(behaviour) }
   return copy
 end
 
@@ -374,16 +379,30 @@ function pierrot.spawn(behaviour, ...)
   return answer(core.spawn(handle, nil, 0, 0, false, ...))
 end
 
--- What a worker runs: the other end of `carry`. A script's "behaviour" is its path.
-local script_mark = "\0script\0"
+-- What a worker runs: the other end of `carry`. A script's "behaviour" is its path; a host in C also gives code, and
+-- names of modules.
+local script_mark, chunk_mark, module_mark = "\0script\0", "\0chunk\0", "\0module\0"
+local loadfile, load = loadfile, load
 
-local function run_script(path)
+-- The modes of load that scripts may use.
+core.load_mode = "bt"
+
+local function run_script(path, code)
   return function(self, ...)
-    local chunk, problem = loadfile(path)
+    local chunk, problem
+    if code then
+      chunk, problem = load(code, "@" .. path, core.load_mode)
+    else
+      chunk, problem = loadfile(path, core.load_mode)
+    end
     if not chunk then
       error(problem, 0)
     end
-    local env = setmetatable({ arg = { [0] = path, ... } }, { __index = _G })
+    local meta = { __index = core.globals or _G }
+    if core.globals then
+      meta.__metatable = false   -- the globals of a worker are for reading
+    end
+    local env = setmetatable({ arg = { [0] = path, ... } }, meta)
     env._G = env
     setfenv(chunk, env)
     local result = chunk(...)
@@ -411,8 +430,12 @@ end
 hook("load", function(bytes)
   if bytes:sub(1, #script_mark) == script_mark then
     return { start = run_script(bytes:sub(#script_mark + 1)) }
+  elseif bytes:sub(1, #chunk_mark) == chunk_mark then
+    return { start = run_script(bytes:match("^([^%z]*)%z(.*)$", #chunk_mark + 1)) }
+  elseif bytes:sub(1, #module_mark) == module_mark then
+    bytes = transport.module(bytes:sub(#module_mark + 1))
   end
-  return blocking.load(bytes) or transport.unpack(bytes, _G)
+  return blocking.load(bytes) or transport.unpack(bytes, core.globals or _G)
 end)
 
 hook("explain", values.explain)
@@ -465,6 +488,9 @@ pierrot.log.level = core.log_level
 
 if inside then
   require("pierrot.inside")(core, transport)
+  core.hook("restrict", function(allowed)
+    return (require "pierrot.restrict"(core, pierrot, allowed))
+  end)
   -- The first pack of a state learns all library names, in a millisecond or two: now, not in a handler.
   transport.pack(function() end, { is_ref = is_ref })
 

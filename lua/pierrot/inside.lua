@@ -196,6 +196,11 @@ return function(core, transport)
   local loading = 0
   local real_require = require
 
+  -- Of modules that a host in C opens by itself.
+  core.hook("opening", function(n)
+    loading = loading + n
+  end)
+
   local function loaded(name, known, ok, ...)
     loading = loading - 1
     if not ok then
@@ -215,6 +220,9 @@ return function(core, transport)
   -- The end of the process takes along what this worker's actors have begun to write.
   local exit = os.exit
   function os.exit(...)
+    if core.hosted then
+      error("os.exit: the process is the host's to end; pierrot.shutdown() ends the runtime", 2)
+    end
     core.flush_all()
     return exit(...)
   end
@@ -229,8 +237,12 @@ return function(core, transport)
     end,
   })
 
+  if core.seeded then
+    rawset(_G, "pairs", require "pierrot.ordered")
+  end
+
   -- These go by name, like the functions they stand for.
-  for _, name in ipairs { "print", "require", "newproxy" } do
+  for _, name in ipairs { "print", "require", "newproxy", "pairs" } do
     transport.standard[name] = _G[name]
   end
 end

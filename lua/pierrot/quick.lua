@@ -28,11 +28,11 @@ typedef struct pr_quick {
 
 local NIL, FALSE, TRUE, NUMBER, STRING, REF, BLOB = 0, 1, 2, 3, 4, 5, 6    -- enum pr_tag
 local SENT, ENOUGH = 0, 2                                                  -- quick.c
-local MOST_BYTES = 1e9
 
 -- refs: the table of refs by place; metatables: those that travel.
 return function(core, refs, metatables)
   local type, select, pcall = type, select, pcall
+  local MOST_BYTES = core.message_limit and core.message_limit / 4 or 1e9
   local core_tell, core_sender, core_answer = core.tell, core.sender, core.dispatch.answer
   local quick = core.quick
   local numbers, number_of, stand_back = quick.numbers, quick.number_of, quick.stand_back

@@ -26,7 +26,6 @@ local getfenv, pcall, error = getfenv, pcall, error
 local getupvalue, upvalueid = debug.getupvalue, debug.upvalueid
 local getinfo, getmetatable = debug.getinfo, debug.getmetatable
 local lookup, string_dump = identity.lookup, string.dump
-local base = package.loaded._G
 local format = unpacker.format
 
 local CACHED_ANALYSES = 512
@@ -190,7 +189,7 @@ local function add_node(p, value, owner, step, label)
   p.owners[id], p.steps[id], p.labels[id] = owner or false, step or false, label or false
   if add_identity_head(p, value) then
     return id
-  elseif kind == "table" and (p.envs[value] or rawequal(value, base)) then
+  elseif kind == "table" and (p.envs[value] or rawequal(value, identity.base)) then
     add_head(p, format.ENV, env_number(p, value))
   elseif kind == "table" then
     add_head(p, format.TABLE)
@@ -421,7 +420,7 @@ end
 -- the code reads and does not bring along comes from there. Raises a string that says what is
 -- missing on this side.
 function transport.unpack(bytes, globals)
-  local behaviour, name = unpacker.behaviour(bytes, globals or base)
+  local behaviour, name = unpacker.behaviour(bytes, globals or identity.base)
   if name then -- found here, so not what the sender has checked
     local ok, message = transport.check(behaviour)
     if not ok then error(("'%s' is no behaviour: %s"):format(name, message), 0) end

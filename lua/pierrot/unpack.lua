@@ -46,7 +46,7 @@ local function refuse_global(_, name)
 end
 
 local function find_module(name)
-  local ok, module = pcall(require, name)
+  local ok, module = pcall(identity.require or require, name)
   if not ok then
     error(("module '%s' cannot be loaded on this worker: %s"):format(name, tostring(module)), 0)
   end
@@ -71,7 +71,11 @@ local function get_env(u, number)
   if not env then
     env = {}
     env._G = env
-    setmetatable(env, { __index = u.globals, __newindex = refuse_global })
+    local meta = { __index = u.globals, __newindex = refuse_global }
+    if identity.require then
+      meta.__metatable = false   -- see restrict.lua
+    end
+    setmetatable(env, meta)
     u.envs[number] = env
   end
   return env

@@ -29,6 +29,7 @@
 #pragma weak luaL_traceback
 #pragma weak lua_isyieldable
 #pragma weak luaJIT_setmode
+#pragma weak luaL_loadbufferx
 
 /* A coroutine that runs handlers, one after the other; a handler that suspends keeps it. */
 typedef struct pr_co {
@@ -80,7 +81,7 @@ typedef struct pr_lua {
     void **source_cell;      /* the pointer inside the cdata `source` */
 
     /* the Lua half's functions that C calls */
-    int load, explain, failure, reason, finalize, error_metatable;
+    int load, explain, failure, reason, finalize, error_metatable, restrict_libraries, opening;
 
     /* inside */
     pr_heap heap;            /* of the state */
@@ -255,8 +256,11 @@ void pr_lua_open(lua_State *L, pr_lua *x);
 int pr_lua_open_worker(pr_worker *w, char *error, size_t cap);
 void pr_lua_close_worker(pr_worker *w);
 bool pr_lua_idle_worker(pr_worker *w);
+void pr_lua_enter_worker(pr_worker *w);
 /* At base level: the collector's work for about so many KB; whether a cycle came to its end. */
 bool pr_lua_collect(pr_lua *x, int kb);
+/* The same after Lua was refused memory: everything that is garbage goes, so that whoever comes next has room. */
+void pr_lua_collect_refused(pr_lua *x);
 
 /* What a runtime hands to its workers' states: the starter's search paths. In config.context; owned by the
  * outside state that started it, until the runtime has ended. */

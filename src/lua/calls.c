@@ -28,7 +28,7 @@ pr_runtime *pr_lua_runtime(lua_State *L, pr_lua *x, int level)
 const char *pr_lua_status(pr_status status)
 {
     static const char *const names[] = {"ok", "dead", "stopping", "exists", "not enough memory", "timeout", "busy", "failed",
-                                         "full", "full"};
+                                         "full", "full", "limit", "invalid"};
     return names[status];
 }
 
@@ -148,6 +148,7 @@ typedef struct handle {
     pr_runtime *rt;
     uint64_t serial;         /* of rt: an address may come again */
     pr_behaviour *behaviour;
+    const pr_ops *ops;
 } handle;
 
 static int l_handle_gc(lua_State *L)
@@ -165,6 +166,15 @@ pr_behaviour *pr_lua_behaviour_of(lua_State *L, int index)
     return ((handle *)lua_touserdata(L, index))->behaviour;
 }
 
+static handle *new_handle(lua_State *L, pr_lua *x, pr_runtime *rt, const pr_ops *ops)
+{
+    handle *h = lua_newuserdata(L, sizeof *h);
+    *h = (handle){.x = x, .rt = rt, .serial = x->serial, .ops = ops};
+    luaL_getmetatable(L, "pierrot.behaviour");
+    lua_setmetatable(L, -2);
+    return h;
+}
+
 /* intern(bytes, name) -> handle */
 static int l_intern(lua_State *L)
 {
@@ -173,16 +183,28 @@ static int l_intern(lua_State *L)
     size_t size;
     const char *bytes = luaL_checklstring(L, 1, &size);
     const char *name = luaL_checkstring(L, 2);
-    handle *h = lua_newuserdata(L, sizeof *h);
-    memset(h, 0, sizeof *h);
-    luaL_getmetatable(L, "pierrot.behaviour");
-    lua_setmetatable(L, -2);
+    handle *h = new_handle(L, x, rt, &pr_lua_ops);
     h->behaviour = pr_behaviour_intern(&rt->behaviours, bytes, size, name);
-    h->rt = rt;
-    h->serial = x->serial;
-    h->x = x;
     if (!h->behaviour)
         return luaL_error(L, "not enough memory");
+    return 1;
+}
+
+/* native(name) -> handle of the behaviour in C that the host has given this name; nil */
+static int l_native(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, 3);
+    if (!rt->config.native) {
+        lua_pushnil(L);
+        return 1;
+    }
+    size_t len;
+    const char *name = luaL_checklstring(L, 1, &len);
+    handle *h = new_handle(L, x, rt, rt->config.native_ops);
+    h->behaviour = rt->config.native(rt, name, len);
+    if (!h->behaviour)
+        lua_pushnil(L);
     return 1;
 }
 
@@ -315,7 +337,7 @@ static int l_spawn(lua_State *L)
     pr_spawn s = {0};
     bool has_mailbox = x->has_mailbox;
     x->has_mailbox = false;
-    s.ops = &pr_lua_ops;
+    s.ops = h->ops;
     s.behaviour = h->behaviour;
     s.name = lua_tolstring(L, 2, &s.name_len);
     s.restart = (uint8_t)lua_tointeger(L, 3);
@@ -499,7 +521,8 @@ static int l_whereis(lua_State *L)
 
 static int l_now(lua_State *L)
 {
-    lua_pushnumber(L, (double)pr_now_ns() / 1e9);
+    const pr_lua *x = pr_lua_of(L);
+    lua_pushnumber(L, (double)(x->rt ? pr_clock_ns(x->rt) : pr_now_ns()) / 1e9);
     return 1;
 }
 
@@ -550,7 +573,7 @@ void pr_lua_open_calls(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg functions[] = {
         {"tell", l_tell}, {"stop", l_stop}, {"stop_wrapped", l_stop_wrapped}, {"drain", l_drain}, {"kill", l_kill}, {"is_alive", l_is_alive},
-        {"intern", l_intern}, {"dispatcher", l_dispatcher}, {"spawn", l_spawn}, {"send_after", l_send_after}, {"send_every", l_send_every},
+        {"intern", l_intern}, {"native", l_native}, {"dispatcher", l_dispatcher}, {"spawn", l_spawn}, {"send_after", l_send_after}, {"send_every", l_send_every},
         {"register", l_register}, {"unregister", l_unregister}, {"whereis", l_whereis}, {"now", l_now},
         {"log_on", l_log_on}, {"log", l_log}, {"log_level", l_log_level}, {NULL, NULL}};
     static const luaL_Reg inside[] = {{"tell", l_tell_inside}, {NULL, NULL}};

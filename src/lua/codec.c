@@ -202,6 +202,11 @@ static pr_msg *encode_any(lua_State *L, pr_lua *x, int from, const char *label)
         lua_tolstring(L, blob, &len);
         size += pr_wire_size_bytes(len);
     }
+    size_t limit = x->rt ? x->rt->config.message_limit : 0;
+    if (limit && size > limit && strcmp(label, "error") != 0) {   /* what tells of a failure is always let through */
+        lua_pushfstring(L, "%s is too big: %d bytes, at most %d", label, (int)size, (int)limit);
+        return NULL;
+    }
     pr_msg *m = pr_msg_new(pr_lua_pool(x), size);
     if (!m) {
         if (size > PR_MSG_MAX)

@@ -67,6 +67,10 @@ pr_outcome pr_lua_failed(pr_worker *w, pr_lua *x, pr_co *co)
     if (lua_pcall(L, 1, 1, 0) == 0)
         w->failure = lua_touserdata(L, -1);
     lua_pop(L, 1);
+    if (x->heap.refused) {
+        lua_settop(co->L, 1);   /* what its frames held is garbage */
+        pr_lua_collect_refused(x);
+    }
     return PR_FAILED;
 }
 
@@ -94,6 +98,8 @@ pr_outcome pr_lua_failed_with_text(pr_worker *w, pr_lua *x)
         w->failure = m;
     }
     lua_pop(L, 1);
+    if (x->heap.refused)
+        pr_lua_collect_refused(x);
     return PR_FAILED;
 }
 

@@ -3,13 +3,16 @@
 
 #include "../alloc.h"
 
+#include <lua.h>
 #include <stdint.h>
 #include <string.h>
 
 /* Regions are cut into blocks. The first ones are small: a runtime that does little shall need little. */
-typedef struct pr_region { struct pr_region *next; } pr_region;
+typedef struct pr_region { struct pr_region *next; size_t size; } pr_region;
 
-enum { REGION = 64 * 1024, SMALL_REGIONS = 1024 * 1024 };
+_Static_assert(sizeof(pr_region) <= PR_HEAP_STEP, "blocks begin behind it");
+
+enum { BIRTH = 32 * 1024, REGION = 16 * 1024, REGIONS = 512 * 1024, SMALL_REGIONS = 1024 * 1024 };
 
 /* Under AddressSanitizer each block is one of its own, which it can watch. Lua's pointers to it share their words with
  * tags, so LeakSanitizer does not find them where a state is left open at the process's end: it is told not to look. */
@@ -40,13 +43,14 @@ static void *cut(pr_heap *h, size_t class)
 {
     size_t bytes = (class + 1) * PR_HEAP_STEP;
     if ((size_t)(h->end - h->at) < bytes) {
-        size_t size = h->taken < SMALL_REGIONS ? REGION : PR_BLOCK;
+        size_t size = h->taken < REGIONS ? REGION : h->taken < SMALL_REGIONS ? 4 * REGION : PR_BLOCK;
         pr_region *region = size == PR_BLOCK ? pr_alloc_block() : pr_alloc_aligned(PR_HEAP_STEP, size);
         if (!region)
             return NULL;
         if (h->end > h->at)   /* the rest of the old one: less than PR_HEAP_SMALL, a multiple of PR_HEAP_STEP */
             put(h, h->at, class_of((size_t)(h->end - h->at)));
         region->next = h->regions;
+        region->size = size;
         h->regions = region;
         h->taken += size;
         h->at = (char *)region + PR_HEAP_STEP;
@@ -57,8 +61,26 @@ static void *cut(pr_heap *h, size_t class)
     return block;
 }
 
+static bool is_birth(const pr_heap *h, const void *block)
+{
+    return h->birth && (const char *)block >= h->birth && (const char *)block < h->birth + BIRTH;
+}
+
+/* What lua_newstate asks for: never twice the same place, never given back before the end. */
+static void *get_birth(pr_heap *h, size_t size)
+{
+    size = (size + PR_HEAP_STEP - 1) & ~(size_t)(PR_HEAP_STEP - 1);
+    if ((size_t)(h->birth + BIRTH - h->birth_at) < size)
+        return NULL;
+    void *block = h->birth_at;
+    h->birth_at += size;
+    return block;
+}
+
 static void *get(pr_heap *h, size_t size)
 {
+    if (h->bearing)
+        return get_birth(h, size);
     if (!CUT || size > PR_HEAP_SMALL)
         return hide(pr_alloc(size));
     size_t class = class_of(size);
@@ -72,6 +94,8 @@ static void *get(pr_heap *h, size_t size)
 
 static void give(pr_heap *h, void *block, size_t size)
 {
+    if (is_birth(h, block))
+        return;
     if (!CUT || size > PR_HEAP_SMALL)
         pr_free(block);
     else
@@ -88,11 +112,11 @@ void *pr_heap_realloc(void *heap, void *block, size_t old_size, size_t size)
     }
     if (!block || old_size == 0)
         return get(h, size);
-    if (!CUT || (size > PR_HEAP_SMALL && old_size > PR_HEAP_SMALL)) {
+    if ((!CUT || (size > PR_HEAP_SMALL && old_size > PR_HEAP_SMALL)) && !is_birth(h, block)) {
         void *moved = hide(pr_realloc(block, size));
         return moved || size > old_size ? moved : block;
     }
-    if (size <= PR_HEAP_SMALL && old_size <= PR_HEAP_SMALL && class_of(size) == class_of(old_size))
+    if (CUT && size <= PR_HEAP_SMALL && old_size <= PR_HEAP_SMALL && class_of(size) == class_of(old_size))
         return block;
     void *moved = get(h, size);
     if (!moved)
@@ -102,11 +126,37 @@ void *pr_heap_realloc(void *heap, void *block, size_t old_size, size_t size)
     return moved;
 }
 
+void *pr_heap_realloc_limited(void *heap, void *block, size_t old_size, size_t size)
+{
+    pr_heap *h = heap;
+    size_t old = block ? old_size : 0;
+    if (size > old && (size - old > h->limit || h->used > h->limit - (size - old))) {
+        h->refused = true;
+        return NULL;
+    }
+    void *moved = pr_heap_realloc(heap, block, old_size, size);
+    if (moved || size == 0)
+        h->used += size - old;   /* modulo 2^64: it shrinks too */
+    return moved;
+}
+
+lua_State *pr_heap_newstate(pr_heap *h)
+{
+    if (!(h->birth = h->birth_at = pr_alloc_aligned(PR_HEAP_STEP, BIRTH)))
+        return NULL;
+    h->bearing = true;
+    lua_State *L = lua_newstate(h->limit ? pr_heap_realloc_limited : pr_heap_realloc, h);
+    h->bearing = false;
+    return L;
+}
+
 void pr_heap_destroy(pr_heap *heap)
 {
+    pr_free_aligned(heap->birth, BIRTH);
+    heap->birth = NULL;
     while (heap->regions) {
         pr_region *next = heap->regions->next;
-        pr_free(heap->regions);
+        pr_free_aligned(heap->regions, heap->regions->size);
         heap->regions = next;
     }
 }

@@ -5,6 +5,7 @@
 #ifndef PR_LUA_HEAP_H
 #define PR_LUA_HEAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { PR_HEAP_STEP = 16, PR_HEAP_SMALL = 1024, PR_HEAP_CLASSES = PR_HEAP_SMALL / PR_HEAP_STEP };
@@ -14,10 +15,19 @@ typedef struct pr_heap {
     char *at, *end;                /* what is left of the newest region */
     struct pr_region *regions;
     size_t taken;                  /* bytes of all regions */
+    char *birth, *birth_at;        /* where lua_newstate gets all it needs; NULL, and how far it has come */
+    bool bearing;                  /* lua_newstate runs */
+    size_t used, limit;            /* of pr_heap_realloc_limited: what Lua has asked for, and may */
+    bool refused;                  /* it has asked for more; cleared when garbage has been collected */
 } pr_heap;
 
 /* A lua_Alloc; `heap` starts zeroed. NULL when memory runs out, never when a block shrinks. */
 void *pr_heap_realloc(void *heap, void *block, size_t old_size, size_t size);
+/* lua_newstate by this heap, within `heap->limit` from then on. LuaJIT crashes where it runs out of memory in there: so all
+ * that it needs is allocated before. NULL: no memory. */
+struct lua_State *pr_heap_newstate(pr_heap *heap);
+/* The same, within a limit. */
+void *pr_heap_realloc_limited(void *heap, void *block, size_t old_size, size_t size);
 /* After lua_close. */
 void pr_heap_destroy(pr_heap *heap);
 

@@ -147,7 +147,7 @@ static int l_await(lua_State *L)
     pr_lua_check_yieldable(L, x, "receive", 2);
     uint64_t until = UINT64_MAX;
     if (!lua_isnil(L, 1)) {
-        double left = lua_tonumber(L, 1) - (double)pr_now_ns() / 1e9;
+        double left = lua_tonumber(L, 1) - (double)pr_clock_ns(x->rt) / 1e9;
         if (left <= 0) {
             lua_pushboolean(L, 0);
             return 1;
@@ -257,7 +257,7 @@ static int l_chores(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
     x->finalizers = true;
-    x->w->chores = true;
+    x->w->chores |= PR_CHORES;
     return 0;
 }
 

@@ -88,7 +88,7 @@ void pr_lua_push_info(lua_State *L, pr_runtime *rt, pr_actor *a, uint64_t id, bo
         if (box.capacity != PR_UNBOUNDED)
             set_number(L, "capacity", box.capacity);
         set_number(L, "waiting", box.waiting);
-        uint64_t now_ms = pr_now_ns() / 1000000;
+        uint64_t now_ms = pr_clock_ns(rt) / 1000000;
         set_number(L, "oldest", box.oldest_ms && now_ms > box.oldest_ms ? (double)(now_ms - box.oldest_ms) / 1000 : 0);
     } else {
         set_number(L, "depth", PR_GET(a->depth));
@@ -105,7 +105,7 @@ void pr_lua_push_info(lua_State *L, pr_runtime *rt, pr_actor *a, uint64_t id, bo
     else
         lua_pushnumber(L, PR_GET(a->children));
     lua_setfield(L, -2, "children");
-    uint64_t born = PR_GET(a->born_ms), now = pr_now_ns() / 1000000;
+    uint64_t born = PR_GET(a->born_ms), now = pr_clock_ns(rt) / 1000000;
     set_number(L, "age", now > born ? (double)(now - born) / 1000 : 0);
 }
 
@@ -209,7 +209,7 @@ static int l_stats(lua_State *L)
     set_number(L, "parks", (double)PR_GET(c.parks));
     set_number(L, "far", (double)PR_GET(c.far));
     set_number(L, "wakes", (double)PR_GET(c.wakes));
-    set_number(L, "uptime", (double)(pr_now_ns() - rt->started_ns) / 1e9);
+    set_number(L, "uptime", (double)(pr_clock_ns(rt) - rt->started_ns) / 1e9);
     set_number(L, "memberships", (double)pr_groups_count(&rt->groups));
     set_number(L, "events_lost", (double)PR_GET(rt->events.lost));
     set_number(L, "names", (double)pr_registry_count(&rt->names));

@@ -5,6 +5,7 @@
 
 #include "../alloc.h"
 #include "../log.h"
+#include "host.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,6 +48,10 @@ static int past_stdio(void)
 /* 0, or an errno. */
 static int put(pr_lua *x, const char *bytes, size_t len)
 {
+    if (pr_lua_host(x)) {
+        pr_lua_host_print(x, bytes, len);
+        return 0;
+    }
     if (x->terminal && pr_terminal_on_screen(x->terminal))
         return pr_terminal_write(x->terminal, bytes, len);
     int status = 0, fd = -1;
@@ -221,7 +226,7 @@ static int l_flush(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
     int status = flush_piece(x, find(x->output, x->w->running ? PR_GET(x->w->running->id) : 0));
-    int flushed = flush_stdout();
+    int flushed = pr_lua_host(x) ? 0 : flush_stdout();
     return result(L, status ? status : flushed);
 }
 

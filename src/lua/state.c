@@ -2,8 +2,9 @@
 #include "border.h"
 
 #include "../alloc.h"
-#include "../version.h"
+#include "../pierrot.h"
 #include "embedded.h"
+#include "host.h"
 
 #include <luajit.h>
 
@@ -62,7 +63,8 @@ static int l_hook(lua_State *L)
     const char *name = luaL_checkstring(L, 1);
     struct { const char *name; int *ref; } hooks[] = {
         {"load", &x->load}, {"explain", &x->explain}, {"failure", &x->failure}, {"reason", &x->reason},
-        {"finalize", &x->finalize}, {"error_metatable", &x->error_metatable}};
+        {"finalize", &x->finalize}, {"error_metatable", &x->error_metatable},
+        {"restrict", &x->restrict_libraries}, {"opening", &x->opening}};
     lua_settop(L, 2);
     for (size_t i = 0; i < sizeof hooks / sizeof *hooks; i++)
         if (strcmp(name, hooks[i].name) == 0) {
@@ -80,8 +82,11 @@ static int l_metatables(lua_State *L)
     return 0;
 }
 
+/* collect(KB) -> whether a cycle has come to its end; -1: all there is */
 static int l_collect(lua_State *L)
 {
+    if (lua_tointeger(L, 1) < 0)
+        return lua_gc(L, LUA_GCCOLLECT, 0);
     lua_pushboolean(L, lua_gc(L, LUA_GCSTEP, (int)lua_tointeger(L, 1)));
     return 1;
 }
@@ -103,6 +108,8 @@ void pr_lua_open(lua_State *L, pr_lua *x)
     pr_lua_open_bounded(L, x);
     pr_lua_open_prompt(L, x);
     pr_lua_open_census(L, x);
+    if (x->w && pr_lua_host(x))
+        pr_lua_host_open(L, x);
     if (x->w) {
         pr_lua_open_inside(L, x);
         pr_lua_open_become(L, x);
@@ -120,6 +127,14 @@ void pr_lua_open(lua_State *L, pr_lua *x)
     }
     lua_pushboolean(L, x->w != NULL);
     lua_setfield(L, -2, "inside");
+    lua_pushboolean(L, x->rt && x->rt->config.seeded);
+    lua_setfield(L, -2, "seeded");
+    lua_pushboolean(L, pr_lua_host(x) != NULL);
+    lua_setfield(L, -2, "hosted");
+    if (x->rt && x->rt->config.message_limit) {
+        lua_pushnumber(L, (double)x->rt->config.message_limit);
+        lua_setfield(L, -2, "message_limit");
+    }
     lua_pushliteral(L, PIERROT_VERSION);
     lua_setfield(L, -2, "version");
     for (const struct pr_embedded *m = pr_embedded_modules; m->name; m++)
@@ -138,7 +153,10 @@ void pr_lua_open(lua_State *L, pr_lua *x)
 static int panic(lua_State *L)
 {
     const char *text = lua_tostring(L, -1);
-    fprintf(stderr, "pierrot: a Lua error outside any protected call: %s\n", text ? text : "(no text)");
+    if (pr_lua_here && pr_lua_host(pr_lua_here))
+        pr_logf(&pr_lua_here->rt->log, PR_LOG_ERROR, "a Lua error outside any protected call: %s", text ? text : "(no text)");
+    else
+        fprintf(stderr, "pierrot: a Lua error outside any protected call: %s\n", text ? text : "(no text)");
     return 0;   /* LuaJIT ends the process: there is nothing to return to */
 }
 
@@ -158,6 +176,7 @@ static int l_open_worker(lua_State *L)
     /* A cycle begins when the state has grown by half, not when it has doubled: with a million selves on the heap the
      * difference is a hundred bytes for each. */
     lua_gc(L, LUA_GCSETPAUSE, 150);
+    const pierrot_config *host = pr_lua_host(x);
     if (paths) {
         set_path(L, "path", paths->path);
         set_path(L, "cpath", paths->cpath);
@@ -166,17 +185,24 @@ static int l_open_worker(lua_State *L)
     /* What is typed at a prompt must be stoppable, and compiled code looks at nothing while it runs. */
     if (x->w->dispatcher->interpreted)
         luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
+    if (host)
+        pr_lua_host_before(L, x, host);
     pr_lua_open(L, x);
     lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
     lua_insert(L, -2);
     lua_setfield(L, -2, "pierrot");
+    if (host)
+        pr_lua_host_after(L, x, host);
     return 0;
 }
 
 int pr_lua_open_worker(pr_worker *w, char *error, size_t cap)
 {
     pr_lua *x = pr_zalloc(sizeof *x);
-    lua_State *L = x ? lua_newstate(pr_heap_realloc, &x->heap) : NULL;
+    const pierrot_config *host = w->rt->config.lua_host;
+    if (x && host)
+        x->heap.limit = host->worker_memory_limit;
+    lua_State *L = x ? pr_heap_newstate(&x->heap) : NULL;
     if (!L) {
         if (x)
             pr_heap_destroy(&x->heap);
@@ -220,6 +246,8 @@ void pr_lua_close_worker(pr_worker *w)
     pr_lua *x = w->state;
     pr_lua_close_becomes(x);
     run_finalizers(x, true);
+    if (pr_lua_host(x))
+        pr_lua_host_close(x->L, x, pr_lua_host(x));
     lua_close(x->L);   /* finalizers may still call and write */
     pr_heap_destroy(&x->heap);
     pr_lua_close_output(x);
@@ -227,6 +255,16 @@ void pr_lua_close_worker(pr_worker *w)
     pr_free(x);
     w->state = NULL;
 }
+
+void pr_lua_collect_refused(pr_lua *x)
+{
+    x->heap.refused = false;
+    lua_rawgeti(x->L, LUA_REGISTRYINDEX, x->collect);
+    lua_pushinteger(x->L, -1);
+    lua_pcall(x->L, 1, 0, 0);
+}
+
+void pr_lua_enter_worker(pr_worker *w) { pr_lua_here = w ? w->state : NULL; }
 
 bool pr_lua_collect(pr_lua *x, int kb)
 {
