@@ -74,7 +74,7 @@ static pierrot_status reply(pierrot_actor *self, pierrot_cursor *values)
 
 static const char script[] =
     "local pierrot = require 'pierrot'\n"
-    "return { start = function(self) self.sup = pierrot.supervisor { { 'native', name = 'child' } } end,\n"
+    "return { start = function(self) self.sup = pierrot.supervisor { { 'native', name = 'child' } } self.sup:ask 'count' end,\n"
     "  receive = function(self, t) pierrot.send_after(0.001, 'child', t) return pierrot.ask('child', t, 'and', { 1, 2 }) end }";
 
 /* Whatever fails on its way, it goes on: all calls are made. False: nothing has failed. */

@@ -119,8 +119,13 @@ void *pr_heap_realloc(void *heap, void *block, size_t old_size, size_t size)
     if (CUT && size <= PR_HEAP_SMALL && old_size <= PR_HEAP_SMALL && class_of(size) == class_of(old_size))
         return block;
     void *moved = get(h, size);
-    if (!moved)
-        return size > old_size ? NULL : block;   /* a shrunk block that stays is given back as a smaller one */
+    if (!moved && size > old_size)
+        return NULL;
+    if (!moved) {   /* a shrunk block that stays is given back as a smaller one */
+        if (CUT && old_size > PR_HEAP_SMALL && !is_birth(h, block) && h->stray_count < PR_HEAP_STRAYS)
+            h->strays[h->stray_count++] = block;
+        return block;
+    }
     memcpy(moved, block, size < old_size ? size : old_size);
     give(h, block, old_size);
     return moved;
@@ -154,6 +159,8 @@ void pr_heap_destroy(pr_heap *heap)
 {
     pr_free_aligned(heap->birth, BIRTH);
     heap->birth = NULL;
+    while (heap->stray_count > 0)
+        pr_free(heap->strays[--heap->stray_count]);
     while (heap->regions) {
         pr_region *next = heap->regions->next;
         pr_free_aligned(heap->regions, heap->regions->size);

@@ -7,8 +7,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-enum { PR_HEAP_STEP = 16, PR_HEAP_SMALL = 1024, PR_HEAP_CLASSES = PR_HEAP_SMALL / PR_HEAP_STEP };
+enum { PR_HEAP_STRAYS = 16, PR_HEAP_STEP = 16, PR_HEAP_SMALL = 1024, PR_HEAP_CLASSES = PR_HEAP_SMALL / PR_HEAP_STEP };
 
 typedef struct pr_heap {
     void *free[PR_HEAP_CLASSES];   /* linked by their first word */
@@ -17,6 +18,8 @@ typedef struct pr_heap {
     size_t taken;                  /* bytes of all regions */
     char *birth, *birth_at;        /* where lua_newstate gets all it needs; NULL, and how far it has come */
     bool bearing;                  /* lua_newstate runs */
+    void *strays[PR_HEAP_STRAYS];  /* big blocks that shrank where there was no memory for a small one: Lua has them */
+    uint32_t stray_count;
     size_t used, limit;            /* of pr_heap_realloc_limited: what Lua has asked for, and may */
     bool refused;                  /* it has asked for more; cleared when garbage has been collected */
 } pr_heap;
