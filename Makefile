@@ -255,7 +255,7 @@ rock-install:
 	install -D -m 755 $(BUILD)/pierrot "$(BINDIR)/pierrot"
 
 # What is committed, as an archive, and a source rock made of it.
-RELEASE := pierrot-$(shell sed -n 's/.*PIERROT_VERSION "\(.*\)"/\1/p' src/version.h)
+RELEASE := pierrot-$(VERSION)
 release: ## build/release: the archive, its rockspec and the source rock
 	@.ci/setup run rock
 	@mkdir -p $(BUILD)/release

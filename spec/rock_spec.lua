@@ -38,7 +38,7 @@ describe("the rock", function()
   end
 
   it("is described twice, for the checkout and for the release, alike", function()
-    local version = script.read "src/version.h":match 'PIERROT_VERSION "(.-)"'
+    local version = script.read "src/pierrot.h":match 'PIERROT_VERSION "(.-)"'
     local function body(name)
       return script.read("rockspec/pierrot-" .. name .. ".rockspec"):match "rockspec_format.*":gsub("\nversion[^\n]*\nsource[^\n]*", "")
     end

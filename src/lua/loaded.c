@@ -111,8 +111,13 @@ uint32_t pr_lua_handler(pr_lua *x, pr_actor *a, const pr_msg *m, uint32_t *skip)
 
 static void unload(pr_lua *x, pr_loaded *b)
 {
-    if (b->generation == 0)
+    if (b->generation == 0) {   /* half loaded, perhaps, when memory ran out; handles go with the state */
+        pr_free(b->rules);
+        pr_free(b->names);
+        b->rules = NULL;
+        b->names = NULL;
         return;
+    }
     pr_lua_unkeep(x, b->start);
     pr_lua_unkeep(x, b->receive);
     pr_lua_unkeep(x, b->stop);
@@ -264,10 +269,8 @@ bool pr_lua_load_private(lua_State *L, pr_lua *x, pr_behaviour *b)
         return false;
     }
     unload(x, place);
-    pr_loaded fresh = {0};
-    set_loaded(L, x, &fresh);
-    fresh.generation = b->generation;
-    *place = fresh;
+    set_loaded(L, x, place);
+    place->generation = b->generation;
     return true;
 }
 
