@@ -200,7 +200,7 @@ typedef struct pierrot_config {
     uint32_t workers;        /* threads that run actors; in tick mode what is run as if. Default: one for each core, at least 2 */
     uint32_t throughput;     /* messages of one actor before the next one's turn; default 32 */
     uint32_t spin;           /* how often an idle worker looks again before it sleeps; default 1024 */
-    const pierrot_dispatcher *dispatchers;   /* beside "default", 31 at most; copied. NULL (default): "blocking", of 4 */
+    const pierrot_dispatcher *dispatchers;   /* beside "default", 30 at most; copied. NULL (default): "blocking", of 4 */
     double ask_timeout;      /* seconds that an ask in Lua waits, unless it says how long; default 5 */
 
     /* The log. NULL (default): nothing is logged. Called on whichever thread has something to say, several at once; text is

@@ -85,8 +85,8 @@ static const char *problem_of(const pierrot_config *c)
         return "message_limit: 1024 bytes or more expected";
     uint32_t dispatchers = 1;
     for (const pierrot_dispatcher *d = c->dispatchers; d && d->name; d++)
-        if (++dispatchers > PR_DISPATCHERS)
-            return "dispatchers: at most 31 expected";
+        if (++dispatchers > 31)
+            return "dispatchers: at most 30 expected";
     for (const pierrot_preload *m = c->preload; m && m->name; m++)
         if (!m->text && !m->open)
             return "preload: a module has neither a text nor a function";
