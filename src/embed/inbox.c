@@ -9,7 +9,6 @@
 #include "embed.h"
 
 #include "../send_timer.h"
-#include "../watchdog.h"
 
 #include <string.h>
 #include <sys/timerfd.h>
@@ -513,9 +512,7 @@ static pierrot_status subscribe(pierrot_inbox *i, const char *topic, bool on)
         return PIERROT_INVALID;
     pr_memory *before = pr_enter(i->p);
     pierrot_status status;
-    if (on && number == PR_TOPIC_SLOW_TURN && pr_watchdog_start(i->p->rt) != PR_OK)
-        status = PIERROT_SYSTEM;
-    else if (on)
+    if (on)
         status = pr_public_status((pr_status)pr_event_subscribe(i->p->rt, i->port->id, (enum pr_topic)number));
     else
         status = pr_event_unsubscribe(i->p->rt, i->port->id, (enum pr_topic)number) ? PIERROT_OK : PIERROT_NOTHING;

@@ -238,7 +238,7 @@ static void configure(pierrot *p, pr_config *c)
     if (p->config.dispatchers)
         c->dispatcher_count = 0;
     for (const pierrot_dispatcher *d = p->config.dispatchers; d && d->name; d++)
-        c->dispatchers[c->dispatcher_count++] = (pr_dispatcher_config){d->name, d->workers, d->throughput};
+        c->dispatchers[c->dispatcher_count++] = (pr_dispatcher_config){.name = d->name, .workers = d->workers, .throughput = d->throughput};
     c->spin = p->config.spin;
     c->ask_timeout = p->config.ask_timeout;
     c->ticks = p->config.mode == PIERROT_TICK;
