@@ -151,6 +151,20 @@ describe("pierrot", function()
       assert.equal("3\t7\n", r.out)
     end)
 
+    it("with the options of a file, of which those given count first", function()
+      local config = script.write("config.lua", "return { workers = 3, throughput = 9, dispatchers = { io = 1 } }")
+      local r = run("local s = pierrot.stats() print(s.workers, s.throughput, s.dispatchers.io.workers)",
+        { flags = "--workers 2 --config " .. script.quote(config) })
+      assert.equal("2\t9\t1\n", r.out)
+      for text, problem in pairs { ["return 1"] = "a table with the options of pierrot.start expected, got number",
+          ["return {"] = "config.lua:1: ", ["error 'no'"] = "config.lua:1: no", ["return { worker = 2 }"] = "cannot start: .*worker" } do
+        r = run("", { flags = "--config " .. script.quote(script.write("config.lua", text)) })
+        assert.equal(1, r.status)
+        assert.truthy(r.err:find(problem), r.err)
+        assert.equal(1, select(2, r.err:gsub("\n", "")), r.err)
+      end
+    end)
+
     it("modules that lie beside it, in actors too", function()
       script.write("beside.lua", "return { hello = function() return 'hello from beside' end }")
       local r = run "local beside = require 'beside' print(pierrot.spawn(function() return beside.hello() end):ask())"

@@ -22,9 +22,11 @@ end
 
 local function runtime_options(command)
   command:option("--workers", "worker threads, 1 to 1024 (default: one a core, at least 2)"):convert(whole_number(1024))
-  command:option("--throughput", "messages an actor handles before the next one's turn"):default("32")
+  command:option("--throughput", "messages an actor handles before the next one's turn (default: 32)")
     :convert(whole_number(1e9))
-  command:option("--log", "lowest level that is logged"):choices(levels):default("info")
+  command:option("--log", "lowest level that is logged (default: info)"):choices(levels)
+  command:option("--config", "a Lua file that returns the options of pierrot.start; those given here count first")
+    :argname("FILE.lua")
 end
 
 local function make_parser()
@@ -62,6 +64,48 @@ local function beside(file)
   package.path = ("%s?.lua;%s?/init.lua;%s"):format(dir, dir, package.path)
 end
 
+-- The options of the file --config; nil and what is wrong with it.
+local function config_of(path)
+  if not path then
+    return {}
+  end
+  local chunk, problem = loadfile(path)
+  if not chunk then
+    return nil, problem
+  end
+  local ran, config = pcall(chunk)
+  if not ran then
+    return nil, tostring(config)
+  end
+  if type(config) ~= "table" then
+    return nil, ("%s: a table with the options of pierrot.start expected, got %s"):format(path, type(config))
+  end
+  return config
+end
+
+-- Starts the runtime; false: said why not.
+local function start(options, more)
+  local config, problem = config_of(options.config)
+  if not config then
+    complain("--config: %s", problem)
+    return false
+  end
+  for _, name in ipairs { "workers", "throughput", "log" } do
+    if options[name] ~= nil then
+      config[name] = options[name]
+    end
+  end
+  for name, value in pairs(more or {}) do
+    config[name] = value
+  end
+  local ran, started, reason = pcall(pierrot.start, config)
+  if not ran or not started then
+    complain("cannot start: %s%s", ran and reason or started, options.config and (" (with " .. options.config .. ")") or "")
+    return false
+  end
+  return true
+end
+
 function commands.run(options, catch_signals)
   local chunk, problem = loadfile(options.file)
   if not chunk then
@@ -69,11 +113,7 @@ function commands.run(options, catch_signals)
     return 1
   end
   beside(options.file)
-  local started, reason = pierrot.start {
-    workers = options.workers, throughput = options.throughput, log = options.log,
-  }
-  if not started then
-    complain("cannot start: %s", reason)
+  if not start(options) then
     return 1
   end
   local ran, failed = pierrot._run_script(options.file, catch_signals, unpack(options.args))
@@ -114,12 +154,8 @@ function commands.repl(options, catch_signals)
     complain "cannot read the terminal: not enough memory"
     return 1
   end
-  local started, reason = pierrot.start {
-    workers = options.workers, throughput = options.throughput, log = options.log, [pierrot._prompts] = true,
-  }
-  if not started then
+  if not start(options, { [pierrot._prompts] = true }) then
     core.terminal_close()
-    complain("cannot start: %s", reason)
     return 1
   end
   catch_signals()
