@@ -100,7 +100,8 @@ local function start(options, more)
   end
   local ran, started, reason = pcall(pierrot.start, config)
   if not ran or not started then
-    complain("cannot start: %s%s", ran and reason or started, options.config and (" (with " .. options.config .. ")") or "")
+    local with = options.config and (" (with %s)"):format(options.config) or ""
+    complain("cannot start: %s%s", ran and reason or started, with)
     return false
   end
   return true
