@@ -64,7 +64,6 @@ struct pr_terminal {
     bool erased;                      /* ... and is not to be seen: something was written in its place */
     bool middle;                      /* the last thing written has left the cursor in the middle of a line */
     bool interrupted;                 /* the line being typed is to be given up */
-    bool resumed;                     /* the process was stopped, and goes on */
     bool completing, completed;
     int breaks;                       /* interrupt keys since the last line */
     int wake;                         /* eventfd: the reading thread is to look */
@@ -141,7 +140,7 @@ static void nudge(pr_terminal *t)
 /* --- the interrupt key */
 
 /* The handler's, on the reading thread: set there, taken between two waits. */
-static volatile sig_atomic_t interrupt_key;
+static volatile sig_atomic_t interrupt_key, continued;
 static int interrupt_wake = -1;
 
 static void on_interrupt(int number)
@@ -150,6 +149,18 @@ static void on_interrupt(int number)
     uint64_t one = 1;
     (void)number;
     interrupt_key = 1;
+    ssize_t wrote = write(interrupt_wake, &one, sizeof one);
+    (void)wrote;
+    errno = before;
+}
+
+/* The process was stopped, and goes on. */
+static void on_continue(int number)
+{
+    int before = errno;
+    uint64_t one = 1;
+    (void)number;
+    continued = 1;
     ssize_t wrote = write(interrupt_wake, &one, sizeof one);
     (void)wrote;
     errno = before;
@@ -322,8 +333,8 @@ static int read_key(EditLine *el, wchar_t *key)
         t->interrupted = t->interrupted || take_interrupt();
         if (t->closing || t->interrupted)
             break;
-        if (t->resumed) {   /* whoever had the terminal meanwhile has changed its modes, and the screen */
-            t->resumed = false;
+        if (continued) {   /* whoever had the terminal meanwhile has changed its modes, and the screen */
+            continued = 0;
             t->lib.set(el, EL_PREP_TERM, 0);
             t->lib.set(el, EL_PREP_TERM, 1);
             t->row = 0;   /* wherever the cursor is now */
@@ -714,14 +725,9 @@ void pr_terminal_catch(pr_terminal *t)
     memset(&action, 0, sizeof action);
     action.sa_handler = on_interrupt;   /* without SA_RESTART: a read of a plain line ends */
     sigaction(SIGINT, &action, NULL);
-}
-
-void pr_terminal_resumed(pr_terminal *t)
-{
-    enter(t);
-    t->resumed = t->editing;
-    nudge(t);
-    leave(t);
+    action.sa_handler = on_continue;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGCONT, &action, NULL);
 }
 
 /* --- its life */

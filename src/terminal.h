@@ -49,8 +49,6 @@ void pr_terminal_completed(pr_terminal *t, const char *insert, size_t insert_len
 /* From now on SIGINT is the interrupt key of this terminal, if it is one. The calling thread, and those it makes, block it:
  * it is the reading thread's, so that it comes in its place between keys. */
 void pr_terminal_catch(pr_terminal *t);
-/* The process was stopped, and goes on. */
-void pr_terminal_resumed(pr_terminal *t);
 /* The modes the terminal had at first, for a process that is about to end. Safe in a signal handler. */
 void pr_terminal_restore(void);
 

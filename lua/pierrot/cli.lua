@@ -24,6 +24,8 @@ local function runtime_options(command)
   command:option("--workers", "worker threads, 1 to 1024 (default: one a core, at least 2)"):convert(whole_number(1024))
   command:option("--throughput", "messages an actor handles before the next one's turn (default: 32)")
     :convert(whole_number(1e9))
+  command:option("--control", "listen at a Unix socket, for pierrot repl --attach, ctl and top"):argname("SOCKET")
+  command:flag("--control-readonly", "there, only look")
   command:option("--log", "lowest level that is logged (default: info)"):choices(levels)
   command:option("--config", "a Lua file that returns the options of pierrot.start; those given here count first")
     :argname("FILE.lua")
@@ -38,7 +40,13 @@ local function make_parser()
   local repl = parser:command("repl", "a prompt that is an actor")
   repl:argument("file", "a script that is run first"):args("?"):argname("FILE")
   repl:argument("args", "what the script finds in arg"):args("*"):argname("ARG")
+  repl:option("--attach", "a prompt in the process that listens there"):argname("SOCKET")
   runtime_options(repl)
+  local ctl = parser:command("ctl", "look at a running process, and change it")
+  ctl:argument("socket", "where it listens (--control)"):argname("SOCKET")
+  ctl:argument("request", "ps [PART], tree, stats, info NAME, stop NAME, log LEVEL, eval CODE"):args("1-2")
+    :argname("REQUEST")
+  ctl:flag("--json", "the answer as it comes, one line of JSON")
   local bench = parser:command("bench", "run the benchmarks")
   bench:argument("names", "which; default: all"):args("*"):argname("NAME")
   bench:flag("--peers", "beside it, the same work in Erlang and in C++ with CAF, where they are installed")
@@ -90,7 +98,7 @@ local function start(options, more)
     complain("--config: %s", problem)
     return false
   end
-  for _, name in ipairs { "workers", "throughput", "log" } do
+  for _, name in ipairs { "workers", "throughput", "log", "control", "control_readonly" } do
     if options[name] ~= nil then
       config[name] = options[name]
     end
@@ -147,6 +155,9 @@ end
 
 function commands.repl(options, catch_signals)
   local core = require "pierrot.core"
+  if options.attach then
+    return require("pierrot.client").attach(options.attach, history_file(), complain)
+  end
   if options.file then
     beside(options.file)
   end
@@ -173,6 +184,10 @@ function commands.repl(options, catch_signals)
   core.stop_all()
   local status = failed() and 1 or 0
   return pierrot.shutdown(5) and status or 1
+end
+
+function commands.ctl(options)
+  return require("pierrot.client").ctl(options, complain)
 end
 
 function commands.bench(options)

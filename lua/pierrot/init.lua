@@ -518,13 +518,13 @@ local function number_option(options, name, default, least, most, whole)
   return value
 end
 
--- For the command: a dispatcher for prompts and control, whose one worker compiles nothing.
+-- For the command: a dispatcher for prompts and control, whose workers compile nothing.
 local PROMPTS = {}
 pierrot._prompts = PROMPTS
 
 local start_options = { workers = true, throughput = true, ask_timeout = true, log = true, spin = true,
-                        dispatchers = true }
-local start_later = { memory_limit = true, seed = true, control = true }
+                        dispatchers = true, control = true, control_readonly = true }
+local start_later = { memory_limit = true, seed = true }
 
 function pierrot.start(options)
   options = options or {}
@@ -535,8 +535,8 @@ function pierrot.start(options)
     if start_later[key] then
       misuse(2, "start: the option '%s' is not in this version of pierrot", key)
     elseif not start_options[key] and key ~= PROMPTS then
-      misuse(2, "start: unknown option '%s' (there are workers, throughput, ask_timeout, log, spin, dispatchers)",
-             tostring(key))
+      misuse(2, "start: unknown option '%s' (there are workers, throughput, ask_timeout, log, spin, dispatchers, "
+             .. "control, control_readonly)", tostring(key))
     end
   end
   local level = levels[options.log or "info"]
@@ -551,13 +551,30 @@ function pierrot.start(options)
   if not list then
     misuse(2, "start: dispatchers%s", problem)
   end
-  if options[PROMPTS] then
-    list[#list + 1] = { "prompts", 1, false, true }
+  local control = options.control
+  if control ~= nil and type(control) ~= "string" then
+    misuse(2, "start: control: the path of a socket (string) expected, got %s", type(control))
+  elseif control and not pcall(require, "cjson") then
+    misuse(2, "start: control: the Lua module cjson is missing (Debian: lua-cjson, LuaRocks: lua-cjson)")
+  end
+  if options[PROMPTS] or control then
+    list[#list + 1] = { "prompts", 2, false, true }
   end
   carried = setmetatable({}, { __mode = "k" })   -- handles belong to one runtime
   modules = {}
   blocking.reset()
-  return answer(core.start(workers, throughput, ask_timeout, level, spin, list))
+  local started, reason = core.start(workers, throughput, ask_timeout, level, spin, list)
+  if not started or not control then
+    return started, reason
+  end
+  started, reason = core.control_open(control)
+  if not started then
+    core.shutdown(5)
+    return nil, reason
+  end
+  core.control_serve(pierrot.spawn { "pierrot.control", { readonly = options.control_readonly == true }, worker = 2,
+                                     dispatcher = "prompts", restart = "permanent" })
+  return true
 end
 
 function pierrot.shutdown(seconds)

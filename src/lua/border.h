@@ -10,6 +10,7 @@
 #ifndef PR_LUA_BORDER_H
 #define PR_LUA_BORDER_H
 
+#include "../control.h"
 #include "../decision.h"
 #include "../port.h"
 #include "../runtime.h"
@@ -71,6 +72,7 @@ typedef struct pr_lua {
     pr_worker *w;            /* NULL outside */
     pr_port *port;           /* outside, while a runtime runs */
     pr_terminal *terminal;   /* of the command's prompt, or NULL */
+    struct pr_connection *connection;    /* outside: to another process's control socket, or NULL */
     uint64_t prompt;         /* outside: the actor that the terminal's lines go to */
     pr_msg *hand;            /* outside: what `receive` gave last */
     uint32_t first_generation; /* outside: where the ids of the next runtime start */
@@ -240,6 +242,7 @@ uint64_t pr_lua_check_ms(lua_State *L, int index, const char *what, int level);
 
 bool pr_lua_open_output(lua_State *L, pr_lua *x);
 void pr_lua_close_output(pr_lua *x);
+void pr_lua_output_redirect(pr_lua *x, uint64_t actor, double client);   /* raises nothing; no memory: it is not */
 void pr_lua_output_ended(pr_lua *x, uint64_t actor);   /* its unfinished line goes out */
 
 /* --- prompt.c */
@@ -248,6 +251,16 @@ void pr_lua_open_prompt(lua_State *L, pr_lua *x);
 void pr_lua_interrupted(pr_worker *w, pr_actor *a);    /* kin_ops */
 /* pr_log_sink of a process with a prompt. */
 void pr_lua_log_above(void *terminal, enum pr_log_level level, const char *text, size_t len);
+
+/* --- control.c */
+
+void pr_lua_open_control(lua_State *L, pr_lua *x);
+/* What an actor writes goes to that client, as JSON. 0 or an errno. */
+int pr_lua_control_write(pr_lua *x, double client, const char *bytes, size_t len);
+/* Ends the control socket of a runtime that ends. */
+void pr_lua_control_close(pr_runtime *rt, bool free_it);
+/* The terminal's events, for core.client_wait; see terminal.h. */
+void pr_lua_to_link(void *context, enum pr_terminal_event event, const char *text, size_t len);
 
 /* --- state.c */
 
@@ -267,6 +280,7 @@ void pr_lua_collect_refused(pr_lua *x);
 typedef struct pr_lua_paths {
     char *path, *cpath;
     pr_terminal *terminal;
+    pr_control_socket *control;   /* set before the dispatcher "prompts" has threads */
 } pr_lua_paths;
 
 #endif

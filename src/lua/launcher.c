@@ -23,7 +23,6 @@ static void on_signal(int number)
 /* The first signal shuts down in order, the second one ends the process at once. */
 /* What the watcher works on. Set before its thread starts. */
 static pr_runtime *watched;
-static pr_terminal *terminal;
 
 static void *watch_signals(void *unused)
 {
@@ -31,11 +30,7 @@ static void *watch_signals(void *unused)
     (void)unused;
     unsigned char number;
     for (int count = 0; read(signal_pipe[0], &number, 1) == 1; count++) {
-        if (number == SIGCONT) {
-            if (terminal)
-                pr_terminal_resumed(terminal);
-            count--;
-        } else if (count == 0) {
+        if (count == 0) {
             pr_logf(&rt->log, PR_LOG_INFO, "%s: shutting down; once more ends the process at once",
                     number == SIGINT ? "SIGINT" : "SIGTERM");
             pr_runtime_stop(rt, NULL);
@@ -62,7 +57,6 @@ static int l_catch_signals(lua_State *L)
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART;
     watched = x->rt;
-    terminal = x->terminal;
     bool prompt = x->terminal && pr_terminal_interactive(x->terminal);
     if (prompt)
         pr_terminal_catch(x->terminal);
@@ -72,8 +66,6 @@ static int l_catch_signals(lua_State *L)
     if (!prompt)
         sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    if (x->terminal)
-        sigaction(SIGCONT, &action, NULL);
     return 0;
 }
 

@@ -24,8 +24,16 @@ typedef struct piece {
     char *bytes;
 } piece;
 
+/* Of prompts that other processes have: what they print is theirs. */
+typedef struct redirect {
+    struct redirect *next;
+    uint64_t actor;
+    double client;
+} redirect;
+
 struct pr_output {
     piece *pieces;
+    redirect *redirects;
 };
 
 /* Called with stdout locked, before stdio is to write. A write that would block loses what stdio holds, so a
@@ -117,6 +125,9 @@ static int append(piece *p, const char *bytes, size_t len)
 static int write_out(pr_lua *x, const char *bytes, size_t len)
 {
     uint64_t actor = x->w->running ? PR_GET(x->w->running->id) : 0;
+    for (const redirect *r = x->output->redirects; r; r = r->next)
+        if (r->actor == actor)
+            return pr_lua_control_write(x, r->client, bytes, len);
     const char *last = len ? memrchr(bytes, '\n', len) : NULL;
     size_t whole = last ? (size_t)(last - bytes) + 1 : 0;
     piece **at = find(x->output, actor);
@@ -239,8 +250,30 @@ static int l_flush_all(lua_State *L)
     return 0;
 }
 
+void pr_lua_output_redirect(pr_lua *x, uint64_t actor, double client)
+{
+    redirect *r = pr_zalloc(sizeof *r);
+    if (r) {
+        *r = (redirect){x->output->redirects, actor, client};
+        x->output->redirects = r;
+    }
+}
+
+static void end_redirect(pr_lua *x, uint64_t actor)
+{
+    for (redirect **at = &x->output->redirects, *r; (r = *at);)
+        if (actor == 0 || r->actor == actor) {
+            *at = r->next;
+            pr_free(r);
+        } else {
+            at = &r->next;
+        }
+}
+
 void pr_lua_output_ended(pr_lua *x, uint64_t actor)
 {
+    if (x->output && x->output->redirects)
+        end_redirect(x, actor);
     if (x->output && x->output->pieces)
         flush_piece(x, find(x->output, actor));
 }
@@ -260,6 +293,8 @@ void pr_lua_close_output(pr_lua *x)
 {
     while (x->output && x->output->pieces)
         flush_piece(x, &x->output->pieces);
+    if (x->output)
+        end_redirect(x, 0);
     pr_free(x->output);
     x->output = NULL;
 }

@@ -267,6 +267,7 @@ static int l_shutdown(lua_State *L)
     }
     pr_runtime_stop(rt, NULL);
     pr_status status = pr_runtime_join(rt, until_ns(ms));
+    pr_lua_control_close(rt, status == PR_OK);
     finish(x);
     if (status == PR_OK) {
         pr_lua_paths *paths = rt->config.context;
@@ -314,6 +315,7 @@ static int l_state_gc(lua_State *L)
         pr_runtime *rt = x->rt;
         pr_runtime_stop(rt, NULL);
         bool ended = pr_runtime_join(rt, pr_now_ns() + 5000000000u) == PR_OK;
+        pr_lua_control_close(rt, ended);
         finish(x);
         if (ended) {
             pr_lua_paths *paths = rt->config.context;

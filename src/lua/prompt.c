@@ -226,13 +226,16 @@ void pr_lua_log_above(void *terminal, enum pr_log_level level, const char *text,
     pr_log_lay_out(level, text, len, isatty(STDERR_FILENO), put_above, terminal);
 }
 
-/* terminal_open(history file or nil) -> { interactive =, coloured =, edits = }; nil: not enough memory, no thread */
+/* terminal_open(history file or nil, whether for another process's prompt) -> { interactive =, coloured =, edits = }; nil:
+ * not enough memory, no thread */
 static int l_terminal_open(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
-    x->terminal = pr_terminal_open(luaL_optstring(L, 1, NULL), to_prompt, x);
+    x->terminal = pr_terminal_open(luaL_optstring(L, 1, NULL), lua_toboolean(L, 2) ? pr_lua_to_link : to_prompt, x);
     if (!x->terminal)
         return 0;
+    if (lua_toboolean(L, 2))
+        pr_terminal_catch(x->terminal);
     lua_createtable(L, 0, 3);
     lua_pushboolean(L, pr_terminal_interactive(x->terminal));
     lua_setfield(L, -2, "interactive");

@@ -2,7 +2,7 @@
 --
 -- * Its lines come as messages from a front: the terminal of this process (src/terminal.c) or a client at the control
 --   socket. It asks for the next line when one is done, so there is never more than one in its mailbox.
--- * It stands on the dispatcher "prompts", whose one worker compiles nothing: so a line can be ended at any instruction
+-- * It stands on the first worker of the dispatcher "prompts", which compile nothing: so a line can be ended anywhere
 --   (src/lua/prompt.c), and one that never ends holds up nobody but other prompts.
 -- * A line runs on a coroutine of its own, inside the handler: what waits in it suspends the prompt.
 -- * A session is what outlives a restart of its actor: it is kept here, by ref.
@@ -35,6 +35,31 @@ local terminal = {
   end,
 }
 
+-- A client at the control socket: see control.lua for what is sent.
+local function client_front(client)
+  local json = require "cjson"
+  local function send(message) core.control_send(client, json.encode(message) .. "\n") end
+  return {
+    client = client,
+    ask = function(_, text)
+      send { prompt = text }
+      core.control_next(client)
+    end,
+    completed = function(_, insert, choices)
+      send { completed = { insert, choices } }
+      core.control_next(client)
+    end,
+    evaluated = function(session)
+      send { id = session.request, ok = not session.failed, error = session.failed and "the code failed" or nil }
+    end,
+    close = function(session)
+      if not session.evaluates then
+        send { bye = true, failed = session.failed }
+      end
+    end,
+  }
+end
+
 -- Sessions ----------------------------------------------------------------------------------------------------
 
 local function key_of(ref)
@@ -57,7 +82,8 @@ local function new_session(options)
   end
   env._G = env
   return {
-    env = setmetatable(env, { __index = _G }), front = terminal, interactive = options.interactive,
+    env = setmetatable(env, { __index = _G }), interactive = options.interactive,
+    front = options.client and client_front(options.client) or terminal, evaluates = options.eval, request = options.id,
     look = { colour = options.coloured, width = options.width }, buffer = nil, kept = 0, dropped = 0,
   }
 end
@@ -65,7 +91,7 @@ end
 local function complain(session, text)
   session.failed = true
   text = show.paint(session.look, "error", text) .. "\n"
-  if session.interactive then
+  if session.interactive or session.front.client then
     io.write(text)
   else
     io.flush()
@@ -243,6 +269,12 @@ local function flushed(session, found, ...)
   return true
 end
 
+-- The client that the prompt is of, or nil.
+function tools.client()
+  local session = sessions[key_of(pierrot.self())]
+  return session and session.front.client
+end
+
 -- Whether what a helper prints may have colours.
 function tools.colour()
   local session = sessions[key_of(pierrot.self())]
@@ -292,6 +324,10 @@ function prompt.start(self, options)
   local session = sessions[key]
   self.session = session or new_session(options)
   sessions[key] = self.session
+  if options.client then
+    core.redirect(options.client)
+    core.control_bind(options.client)
+  end
   if session then   -- after a failure of its own
     session.buffer = nil
     ask_next(session)
@@ -323,6 +359,16 @@ prompt.on["\0line"] = function(self, text)
   take_line(session, text)
   session.typed = session.buffer or text
   ask_next(session)
+end
+
+prompt.on["\0eval"] = function(self, source)
+  local session = self.session
+  local problem = run_source(session, source)
+  if problem then
+    complain(session, problem == true and "the code is not finished" or problem)
+  end
+  session.front.evaluated(session)
+  pierrot.stop()
 end
 
 prompt.on["\0giveup"] = function(self)

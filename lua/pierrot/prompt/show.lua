@@ -4,6 +4,7 @@
 -- of one budget, so that the whole is bounded too.
 
 local pierrot = require "pierrot"
+local columns = require "pierrot.columns"
 local values = require "pierrot.values"
 
 local show = {}
@@ -17,11 +18,7 @@ local function paint(s, kind, text)
   return s.colour and ("\27[%sm%s\27[0m"):format(colours[kind], text) or text
 end
 
--- Columns that it takes on a screen, near enough: colours none, a character one.
-local function width_of(text)
-  text = text:gsub("\27%[%d*m", "")
-  return #text - select(2, text:gsub("[\128-\191]", ""))
-end
+local width_of = columns.width_of
 
 local escapes = { ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r", ['"'] = '\\"', ["\\"] = "\\\\", ["\0"] = "\\0" }
 
@@ -236,7 +233,5 @@ end
 function show.paint(options, kind, text)
   return paint({ colour = options and options.colour }, kind, text)
 end
-
-show.width_of = width_of
 
 return show

@@ -3,7 +3,7 @@
 
 local core = require "pierrot.core"
 local pierrot = require "pierrot"
-local show = require "pierrot.prompt.show"
+local columns = require "pierrot.columns"
 
 local tools = {}
 
@@ -11,37 +11,8 @@ local function misuse(fmt, ...)
   error(fmt:format(...), 3)
 end
 
-local function seconds(s)
-  if s < 100 then return ("%.1f s"):format(s) end
-  if s < 6000 then return ("%.0f min"):format(s / 60) end
-  if s < 360000 then return ("%.0f h"):format(s / 3600) end
-  return ("%.0f d"):format(s / 86400)
-end
-tools.seconds = seconds
-
--- Cells that line up; numbers to the right. `rows` are lists of strings, the first is the head.
-function tools.columns(rows, right, most)
-  local widths = {}
-  for _, row in ipairs(rows) do
-    for i, cell in ipairs(row) do
-      if most[i] and show.width_of(cell) > most[i] then
-        cell = cell:sub(1, most[i] - 2) .. ".."
-        row[i] = cell
-      end
-      widths[i] = math.max(widths[i] or 0, show.width_of(cell))
-    end
-  end
-  local lines = {}
-  for n, row in ipairs(rows) do
-    local cells = {}
-    for i, cell in ipairs(row) do
-      local pad = (" "):rep(widths[i] - show.width_of(cell))
-      cells[i] = right[i] and pad .. cell or cell .. pad
-    end
-    lines[n] = table.concat(cells, "  "):gsub("%s+$", "")
-  end
-  return lines
-end
+local seconds = columns.seconds
+tools.columns = columns.columns
 
 local function clean(text)
   return (text:gsub("%c", "?"))
@@ -149,8 +120,8 @@ function tools.trace(ref, n)
   if not info then
     misuse("trace: there is no such actor: %s", tostring(ref))
   end
-  pierrot.spawn({ "pierrot.prompt.tracer", { ref = info.ref, n = n, colour = tools.colour() }, dispatcher = "prompts",
-                  worker = 1, restart = "temporary" })
+  local options = { ref = info.ref, n = n, colour = tools.colour(), client = tools.client() }
+  pierrot.spawn({ "pierrot.prompt.tracer", options, dispatcher = "prompts", worker = 1, restart = "temporary" })
 end
 
 tools.tell, tools.ask, tools.spawn, tools.stats = pierrot.tell, pierrot.ask, pierrot.spawn, pierrot.stats

@@ -14,6 +14,9 @@ end
 
 function tracer.start(self, options)
   self.look = { width = math.huge, colour = options.colour }
+  if options.client then
+    core.redirect(options.client)
+  end
   pierrot.monitor(options.ref)
   core.trace(options.ref, options.n)
 end

@@ -1,0 +1,263 @@
+-- Serves the control socket: an actor that takes clients' requests, a JSON object in a line each, and answers in kind.
+--
+-- A request: { "cmd": "ps" | "tree" | "stats" | "info" | "stop" | "log" | "eval" | "attach", "id": anything, ... }.
+-- An answer: { "id":, "ok": true, "result": } or { "id":, "ok": false, "error": }. An attached client sends
+-- { "line": }, { "complete": }, { "giveup": true }, { "end": true }, or the byte 3 alone, which src/control.c takes; it
+-- is sent { "out": }, { "prompt": }, { "completed": [insert, choices] }, { "bye": true }.
+--
+-- It stands on the second worker of the dispatcher "prompts": it answers while lines of prompts run, on the first.
+
+local core = require "pierrot.core"
+local pierrot = require "pierrot"
+local json = require("cjson").new()
+
+json.decode_max_depth(20)
+json.encode_invalid_numbers(true)
+
+local TREE_NODES = 10000
+
+local control = { name = "control", on = {} }
+
+-- Encoding: lists are marked, since cjson takes an empty table for an object.
+local LIST = {}
+
+local function list(t) return setmetatable(t, LIST) end
+
+local function encode(value)
+  if type(value) == "userdata" then
+    value = tostring(value)
+  end
+  if type(value) ~= "table" then
+    return json.encode(value)
+  end
+  local parts = {}
+  if getmetatable(value) == LIST then
+    for i, item in ipairs(value) do
+      parts[i] = encode(item)
+    end
+    return "[" .. table.concat(parts, ",") .. "]"
+  end
+  for key, item in pairs(value) do
+    parts[#parts + 1] = json.encode(tostring(key)) .. ":" .. encode(item)
+  end
+  table.sort(parts)
+  return "{" .. table.concat(parts, ",") .. "}"
+end
+
+local function send(client, message)
+  core.control_send(client, encode(message) .. "\n")
+end
+
+-- Requests ------------------------------------------------------------------------------------------------------
+
+-- Raises what is told to the client.
+local function refuse(fmt, ...)
+  error({ text = fmt:format(...) }, 0)
+end
+
+local function row(info)
+  info.ref = nil
+  return info
+end
+
+local function actor_of(request)
+  local name = request.name
+  if type(name) ~= "string" then
+    refuse "name: a registered name or the id of an actor expected"
+  end
+  local ref = #name <= 255 and #name > 0 and pierrot.whereis(name)
+  local slot, generation = name:match "^(%d+)%.(%d+)$"
+  if not ref and slot and tonumber(slot) < 2 ^ 24 and tonumber(generation) < 2 ^ 20 then
+    ref = core.ref_of(tonumber(slot), tonumber(generation))
+  end
+  if not ref or not pierrot.is_alive(ref) then
+    refuse("there is no actor '%s'", name)
+  end
+  return ref
+end
+
+local commands, changing = {}, { stop = true, log = true, eval = true, attach = true }
+
+function commands.ps(request)
+  local n = request.n or 20
+  if type(n) ~= "number" or n < 1 or n > 10000 or n % 1 ~= 0 then
+    refuse "n: a whole number from 1 to 10000 expected"
+  elseif request.filter ~= nil and type(request.filter) ~= "string" then
+    refuse "filter: a string expected"
+  end
+  local sort = request.sort or "depth"
+  local ok, rows, total = pcall(core.census, sort, n, request.filter)
+  if not ok then
+    refuse "sort: depth, processed, restarts, age or children expected"
+  end
+  for _, info in ipairs(rows) do
+    row(info)
+  end
+  return { actors = list(rows), total = total }
+end
+
+function commands.tree()
+  local left = TREE_NODES
+  local function below(parent)
+    local children, nodes = core.family(parent, math.max(left, 0)), list {}
+    for _, child in ipairs(children) do
+      local info = left > 0 and pierrot.info(child)
+      if info then
+        left = left - 1
+        info.children = below(child)
+        nodes[#nodes + 1] = row(info)
+      end
+    end
+    return nodes
+  end
+  local nodes = below(nil)
+  return { children = nodes, complete = left > 0 }
+end
+
+function commands.stats()
+  local stats = pierrot.stats()
+  list(stats.by_worker)
+  for _, dispatcher in pairs(stats.dispatchers or {}) do
+    list(dispatcher.by_worker)
+  end
+  return stats
+end
+
+function commands.info(request)
+  local info = pierrot.info(actor_of(request))
+  if not info then
+    refuse("there is no actor '%s'", request.name)
+  end
+  list(info.children)
+  return row(info)
+end
+
+function commands.stop(request)
+  local ok, reason = pierrot.stop(actor_of(request), "stopped by pierrot ctl")
+  if not ok then
+    refuse("cannot stop '%s': %s", request.name, reason)
+  end
+  return true
+end
+
+function commands.log(request)
+  local ok, before = pcall(pierrot.log.level, request.level)
+  if not ok or type(request.level) ~= "string" then
+    refuse "level: debug, info, warn, error or none expected"
+  end
+  return { before = before }
+end
+
+-- Sessions --------------------------------------------------------------------------------------------------------
+
+local function open_session(self, client, request)
+  local session = pierrot.spawn { "pierrot.prompt", {
+    client = client, id = request.id, interactive = request.cmd == "attach" and request.interactive == true,
+    coloured = request.coloured == true, eval = request.cmd == "eval",
+    width = type(request.columns) == "number" and math.max(20, math.min(request.columns, 1000)) or 80,
+  }, dispatcher = "prompts", worker = 1 }
+  if not session then
+    refuse "the runtime is stopping"
+  end
+  self.sessions[client] = session
+  self.clients[session] = client
+  pierrot.monitor(session)
+  return session
+end
+
+function commands.attach(request, self, client)
+  local session = open_session(self, client, request)
+  self.attached[client] = true
+  session:tell("\0go", request.interactive == true and ("attached to process %d"):format(core.pid()) or nil)
+end
+
+function commands.eval(request, self, client)
+  if type(request.code) ~= "string" then
+    refuse "code: a string expected"
+  end
+  open_session(self, client, request):tell("\0eval", request.code)
+end
+
+local function take(self, client, request)
+  local session = self.attached[client] and self.sessions[client]
+  if session then
+    local line = request.line or request.complete
+    if line ~= nil and type(line) ~= "string" then
+      refuse "a string expected"
+    end
+    session:tell(request.line and "\0line" or request.complete and "\0complete" or request.giveup and "\0giveup"
+      or "\0end", line or "")
+    return false
+  end
+  local command = commands[request.cmd]
+  if not command then
+    refuse("unknown cmd (there are ps, tree, stats, info, stop, log, eval, attach)")
+  elseif self.readonly and changing[request.cmd] then
+    refuse("%s: this control socket is read-only", request.cmd)
+  end
+  local result = command(request, self, client)
+  if result ~= nil then
+    send(client, { id = request.id, ok = true, result = result })
+    return true
+  end
+  return false   -- its session will
+end
+
+function control.start(self, options)
+  self.readonly = options.readonly
+  self.sessions, self.clients, self.attached = {}, {}, {}
+end
+
+control.on["\0request"] = function(self, client, line)
+  local ok, request = pcall(json.decode, line)
+  local done = true
+  if not ok or type(request) ~= "table" then
+    send(client, { ok = false, error = "not a JSON object" })
+  else
+    local problem
+    ok, problem = pcall(take, self, client, request)
+    if ok then
+      done = problem
+    else
+      local text = type(problem) == "table" and problem.text or "error: " .. tostring(problem)
+      send(client, { id = type(request.id) ~= "table" and request.id or nil, ok = false, error = text })
+    end
+  end
+  if done then
+    core.control_next(client)
+  end
+end
+
+control.on["\0gone"] = function(self, client)
+  local session = self.sessions[client]
+  self.sessions[client], self.attached[client] = nil, nil
+  if session then
+    session:stop()
+    control.on["\0again"](self, session)
+  end
+end
+
+-- A line that the session was only about to begin has missed the first interrupt: until it has ended.
+control.on["\0again"] = function(_, session)
+  if pierrot.is_alive(session) then
+    core.interrupt(session)
+    pierrot.send_after(0.05, pierrot.self(), "\0again", session)
+  end
+end
+
+function control.on.down(self, session)
+  local client = self.clients[session]
+  self.clients[session] = nil
+  if client and self.sessions[client] == session then
+    self.sessions[client] = nil
+    if self.attached[client] then   -- it has ended by itself: by pierrot.stop(), or killed
+      self.attached[client] = nil
+      core.control_hang_up(client)
+    end
+    core.control_next(client)
+  end
+end
+
+function control.receive() end   -- what others send to it is nothing to it
+
+return control
