@@ -19,6 +19,10 @@
  * whatever the hardware does, by the writer, which says in `settled` how far it has written, with the barrier, and looks
  * again, before it sleeps itself and every few turns (pr_channels_settle).
  *
+ * What is lost is order beyond that of one sender to one target: a tells c, and then b, which tells c; with one inbox for
+ * all, c gets the message of a first. With channels beside the inbox, it need not, and much is written as if it did. So
+ * they are for runtimes that ask for them (pr_config.channels).
+ *
  * A worker's channels to others are made at the first message. Floating senders do not use them: they may be carried to
  * another worker between two messages. Nor do workers outside the default dispatcher, whose handlers may block. */
 #ifndef PR_CHANNEL_H

@@ -43,7 +43,8 @@ int pr_worker_init(pr_worker *w, pr_runtime *rt, pr_dispatcher *d, uint32_t inde
     w->spin_most = d->index == PR_DISPATCHER_DEFAULT || rt->config.spin < SPIN_LEAST ? rt->config.spin : SPIN_LEAST;
     w->spin = w->spin_most;
     w->steal_from = index - d->first + 1;
-    w->channelless = d->index != PR_DISPATCHER_DEFAULT;   /* a handler that blocks right after a tell settles nothing */
+    /* A handler that blocks right after a tell settles nothing. */
+    w->channelless = !rt->config.channels || d->index != PR_DISPATCHER_DEFAULT;
     pr_stack_open(&w->inbox);
     pr_stack_open(&w->control);
     w->random = (rt->config.seeded ? rt->config.seed : pr_now_ns()) ^ (uint64_t)index << 56;

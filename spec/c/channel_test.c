@@ -157,6 +157,7 @@ static void past_a_full_ring(void **state)
 
 int main(void)
 {
+    with_channels = true;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_sizes_in_order),
         cmocka_unit_test(past_a_full_ring),

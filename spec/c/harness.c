@@ -140,6 +140,8 @@ static void swallow(void *context, enum pr_log_level level, const char *text, si
     (void)context, (void)level, (void)text, (void)len;
 }
 
+bool with_channels;
+
 pr_runtime *runtime_up_spinning(shape s, uint32_t spin)
 {
     pr_config c;
@@ -148,6 +150,7 @@ pr_runtime *runtime_up_spinning(shape s, uint32_t spin)
     c.workers = s.workers;
     c.throughput = s.throughput;
     c.spin = spin;
+    c.channels = with_channels || s.workers == 4;
     c.log_level = PR_LOG_NONE;
     c.log_sink = swallow;
     pr_runtime *rt = pr_runtime_start(&c, error, sizeof error);
