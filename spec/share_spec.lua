@@ -407,6 +407,7 @@ describe("a shared value travels", function()
     assert.equal(s.part, (pierrot.ask("second", "get")))
     local by = pierrot.spawn { function(_, x) return x end, mailbox = { priority = function() return conf[1] end } }
     assert.equal(s, by:ask(s))
+    assert.equal(s, (pierrot.blocking(function(x) return x, x == conf end, s)))
     sup:stop()
   end)
 
