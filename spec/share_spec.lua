@@ -471,7 +471,7 @@ for _, workers in ipairs { 1, 2, 4, 8 } do
       local Node = {
         start = function(self) self.kept, self.n, self.bad = {}, 0, 0 end,
         on = {
-          meet = function(self, refs) self.refs = refs end,
+          meet = function(self, refs) self.refs = refs return true end,
           pass = function(self, number, hops, a, box)
             self.n = self.n + 1
             local x = type(a) == "table" and a.x or a
@@ -495,7 +495,7 @@ for _, workers in ipairs { 1, 2, 4, 8 } do
       }
       local nodes = {}
       for i = 1, 2 * workers do nodes[i] = pierrot.spawn { Node, worker = (i - 1) % workers + 1 } end
-      for _, node in ipairs(nodes) do node:tell("meet", nodes) end
+      for _, node in ipairs(nodes) do assert.is_true(node:ask_within(60, "meet", nodes)) end
       local n, hops = times(400, 40), 12
       for number = 1, n do
         local x = pierrot.share { number = number, list = { 1, 2, { n = number } } }
