@@ -32,7 +32,6 @@ void pr_runtime_free(pr_runtime *rt)
     pr_ports_destroy(rt);
     pr_depot_destroy(&rt->depot);
     pr_behaviours_destroy(&rt->behaviours);
-    pr_shares_destroy(&rt->shares);
     pr_registry_destroy(&rt->names);
     pr_boxes_destroy(&rt->boxes);
     pr_groups_destroy(&rt->groups);
@@ -67,7 +66,6 @@ static pr_runtime *make(const pr_config *c)
     bad |= pthread_mutex_init(&rt->watchdog.lock, NULL);
     bad |= pr_cond_init(&rt->watchdog.changed);
     bad |= pr_behaviours_init(&rt->behaviours);
-    bad |= pr_shares_init(&rt->shares);
     bad |= pr_depot_init(&rt->depot);
     bad |= pthread_mutex_init(&rt->root_lock, NULL);
     bad |= pthread_mutex_init(&rt->end_lock, NULL);

@@ -12,7 +12,6 @@ local errors = require "pierrot.errors"
 local mailboxes = require "pierrot.mailbox"
 local dispatchers = require "pierrot.dispatchers"
 local blocking = require "pierrot.blocking"
-local share = require "pierrot.share"
 
 local pierrot = { version = core.version }
 package.preload["pierrot.core"] = function() return core end   -- for the modules of the prompt and the command
@@ -187,7 +186,7 @@ local function name_of(behaviour)
   return ("%s:%d"):format(info.short_src, info.linedefined)
 end
 
--- A behaviour in a message: { [CARRIED] = its bytes, [SEAL] = that of them, name =, shared = { shared values in it } }.
+-- A behaviour in a message: { [CARRIED] = its bytes, [SEAL] = that of them, name = }.
 local CARRIED, SEAL = "\0carried", "\0seal"
 
 -- API.md has these; accepting and ignoring them would be a lie.
@@ -210,7 +209,7 @@ local function carry(behaviour)
     if core.globals and rawget(behaviour, SEAL) ~= core.seal(bytes) then
       return nil, "these bytes are not a behaviour that was carried here"
     end
-    return core.intern(bytes, behaviour.name, share.tokens(behaviour.shared))
+    return core.intern(bytes, behaviour.name)
   end
   if behaviour == "" then
     return nil, "a module's name is not empty"
@@ -226,11 +225,11 @@ local function carry(behaviour)
   if entry and not (entry.watch and transport.changed(entry.watch)) then
     return entry.handle
   end
-  local bytes, watch, shared = transport.pack(behaviour, { is_ref = is_ref })
+  local bytes, watch = transport.pack(behaviour, { is_ref = is_ref })
   if not bytes then
     return nil, watch
   end
-  local handle = core.intern(bytes, name_of(behaviour), share.tokens(shared))
+  local handle = core.intern(bytes, name_of(behaviour))
   carried[behaviour] = { handle = handle, watch = watch }
   return handle
 end
@@ -242,7 +241,7 @@ function carried_spec(spec)
   if type(behaviour) ~= "function" and type(behaviour) ~= "table" then
     return plain
   end
-  local bytes, problem, shared = transport.pack(behaviour, { is_ref = is_ref })
+  local bytes, problem = transport.pack(behaviour, { is_ref = is_ref })
   if not bytes then
     local code = type(behaviour) == "function"
     for _, value in pairs(code and {} or behaviour) do
@@ -257,8 +256,7 @@ function carried_spec(spec)
   for key, value in pairs(plain) do
     copy[key] = value
   end
-  copy[1] = { [CARRIED] = bytes, [SEAL] = core.globals and core.seal(bytes), name = name_of(behaviour),
-              shared = shared }
+  copy[1] = { [CARRIED] = bytes, [SEAL] = core.globals and core.seal(bytes), name = name_of(behaviour) }
   return copy
 end
 
@@ -440,7 +438,6 @@ hook("load", function(bytes)
   return blocking.load(bytes) or transport.unpack(bytes, core.globals or _G)
 end)
 
-share.install(pierrot, core, misuse, hook)
 hook("explain", values.explain)
 hook("failure", errors.failure)
 core.hook("error_metatable", errors.Error)
@@ -566,7 +563,6 @@ function pierrot.start(options)
   carried = setmetatable({}, { __mode = "k" })   -- handles belong to one runtime
   modules = {}
   blocking.reset()
-  share.begin()
   local started, reason = core.start(workers, throughput, ask_timeout, level, spin, list)
   if not started or not control then
     return started, reason
