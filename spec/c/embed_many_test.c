@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { LONG_MS = 60000 };
 
@@ -36,6 +37,14 @@ static int threads(void)
             break;
     fclose(f);
     return n;
+}
+
+/* A thread that has been joined is counted by the kernel for a moment more. */
+static int threads_left(int expected)
+{
+    for (int i = 0; i < 1000 && threads() > expected; i++)
+        usleep(10000);
+    return threads();
 }
 
 /* --- an allocator that counts, and may refuse one block */
@@ -144,7 +153,9 @@ static void configure(pierrot_config *c, pierrot_mode mode, store *s)
 static void a_thousand_in_turn(void **state)
 {
     (void)state;
-    int count = sanitized() ? 30 : 1000, begun = threads();
+    const char *sanitizer = getenv("PIERROT_SANITIZER");
+    /* ThreadSanitizer's own thread begins with the first of ours, and stays. */
+    int count = sanitized() ? 30 : 1000, begun = sanitizer && strcmp(sanitizer, "thread") == 0 ? 2 : 1;
     size_t early = 0;
     for (int i = 0; i < count; i++) {
         store s = {0};
@@ -156,7 +167,7 @@ static void a_thousand_in_turn(void **state)
             assert_false(use(rt));
         assert_int_equal(pierrot_free(rt), PIERROT_OK);
         assert_int_equal(atomic_load(&s.blocks), 0);
-        assert_int_equal(threads(), begun);
+        assert_int_equal(threads_left(begun), begun);
         if (i == count / 10)
             early = mallinfo2().uordblks;
     }
