@@ -254,15 +254,17 @@ describe("pierrot.blocking", function()
   it("lets what runs at shutdown come to its end", function()
     local out = script.output([[
       local pierrot = require "pierrot"
+      local me = pierrot.self()
       pierrot.spawn(function()
         pierrot.blocking(function()
           local ffi = require "ffi"
           ffi.cdef "int usleep(unsigned us);"
+          me:tell "begun"
           ffi.C.usleep(100000)
           print "came to its end"
         end)
       end):tell()
-      while pierrot.stats().dispatchers.blocking.busy == 0 do pierrot.sleep(0.001) end
+      pierrot.receive()
       pierrot.shutdown()
     ]])
     assert.equal("came to its end\n", out)

@@ -77,6 +77,7 @@ describe("the prompt shows", function()
     assert(pierrot.start{ workers = 2, log = "error" })
     local ref = pierrot.spawn{ { name = "counter", receive = function() return true end }, name = "hits" }
     ref:ask()
+    while ref:info().state ~= "idle" do pierrot.sleep(0.001) end   -- its answer is out before its turn ends
     assert.is_truthy(shown(ref):find('^<actor "hits" %(counter, .-%), idle>$'), shown(ref))
     assert.is_truthy(shown{ ref }:find('^{ <actor "hits"'))
     local monitor = pierrot.monitor(ref)
