@@ -176,12 +176,22 @@ static void a_thousand_in_turn(void **state)
         fail_msg("%zu KB in use after %d runtimes, %zu KB after %d", early / 1024, count / 10, late / 1024, count);
 }
 
+/* LuaJIT before 2023 may crash where memory is refused inside compiled code: it looks for the frame in the wrong place
+ * (its issue 906). That is not what is tried here. */
+int luaJIT_setmode(struct lua_State *L, int index, int mode);
+
+static void interpret(void *context, struct lua_State *L, uint32_t worker)
+{
+    (void)context;
+    (void)worker;
+    luaJIT_setmode(L, 0, 0);   /* engine, off */
+}
+
 static void each_allocation_fails_once(void **state)
 {
     (void)state;
-    if (sanitized())   /* there each envelope is a block of its own, and one refused in the core's ways may stay: not yet */
-        skip();
-    int64_t n = 0, wrong = 0, step = 1;
+    /* Under a sanitizer each block of Lua's is an allocation: some thousand more. */
+    int64_t n = 0, wrong = 0, step = sanitized() ? 61 : 1;
     bool refused;
     do {
         store s = {0};
@@ -190,6 +200,7 @@ static void each_allocation_fails_once(void **state)
         n += step;
         atomic_store(&s.left, n);
         configure(&c, PIERROT_TICK, &s);
+        c.open_state = interpret;
         pierrot_status status = pierrot_start(&c, &rt, NULL);
         assert_true(status == PIERROT_OK || status == PIERROT_NOMEM || status == PIERROT_FAILED);
         if (rt) {

@@ -3,7 +3,6 @@
 
 #include "../alloc.h"
 
-#include <lua.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -66,7 +65,7 @@ static bool is_birth(const pr_heap *h, const void *block)
     return h->birth && (const char *)block >= h->birth && (const char *)block < h->birth + BIRTH;
 }
 
-/* What lua_newstate asks for: never twice the same place, never given back before the end. */
+/* What `bearing` asks for: never twice the same place, never given back before the end. NULL: it is used up. */
 static void *get_birth(pr_heap *h, size_t size)
 {
     size = (size + PR_HEAP_STEP - 1) & ~(size_t)(PR_HEAP_STEP - 1);
@@ -79,8 +78,9 @@ static void *get_birth(pr_heap *h, size_t size)
 
 static void *get(pr_heap *h, size_t size)
 {
-    if (h->bearing)
-        return get_birth(h, size);
+    void *early = h->bearing ? get_birth(h, size) : NULL;
+    if (early)
+        return early;
     if (!CUT || size > PR_HEAP_SMALL)
         return hide(pr_alloc(size));
     size_t class = class_of(size);
@@ -153,6 +153,15 @@ lua_State *pr_heap_newstate(pr_heap *h)
     lua_State *L = lua_newstate(h->limit ? pr_heap_realloc_limited : pr_heap_realloc, h);
     h->bearing = false;
     return L;
+}
+
+void pr_heap_open(pr_heap *h, lua_State *L, lua_CFunction open)
+{
+    h->bearing = true;
+    int status = lua_cpcall(L, open, NULL);
+    h->bearing = false;
+    if (status != 0)
+        lua_error(L);
 }
 
 void pr_heap_destroy(pr_heap *heap)

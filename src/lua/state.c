@@ -174,6 +174,7 @@ static int l_open_worker(lua_State *L)
     pr_lua *x = lua_touserdata(L, 1);
     const pr_lua_paths *paths = x->rt->config.context;
     luaL_openlibs(L);
+    pr_heap_open(&x->heap, L, luaopen_ffi);
     /* A cycle begins when the state has grown by half, not when it has doubled: with a million selves on the heap the
      * difference is a hundred bytes for each. */
     lua_gc(L, LUA_GCSETPAUSE, 150);
