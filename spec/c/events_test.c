@@ -137,7 +137,8 @@ static void the_bound_is_exact(void **state)
         wait_for(&l->taken, PR_EVENTS_PENDING);
         pr_runtime_wait_quiet(town.rt);
         assert_int_equal(atomic_load(&l->taken), PR_EVENTS_PENDING);
-        assert_int_equal(atomic_load(&l->reported), 0);
+        /* A publisher that had got its place, and was held up before it sent, has told of those lost meanwhile. */
+        assert_true(atomic_load(&l->reported) <= lost);
         publish(0, town.each + 1);
         wait_for(&l->taken, PR_EVENTS_PENDING + 1);
         publish(0, town.each + 2);
