@@ -7,6 +7,7 @@
 -- a failed `start` that is owed a `stop`; the limit not counted for a failed `start`.
 
 local pierrot = require "pierrot"
+local times = require "support.times"
 local sanitized = os.getenv "PIERROT_SANITIZER" ~= nil
 
 -- How the child comes to raise: each is a list of messages to it.
@@ -401,7 +402,7 @@ describe("a failure", function()
   end)
 
   it("in start never comes before start is done, with a mailbox that is full", function()
-    for round = 1, sanitized and 20 or 300 do
+    for round = 1, times(300, 20) do
       local me = pierrot.self()
       local a = pierrot.spawn { {
         start = function(self)
@@ -422,27 +423,36 @@ describe("a failure", function()
 end)
 
 describe("names", function()
-  it("of 32 spawners of one name one gets it, and the next one as soon as its down is out", function()
-    for round = 1, sanitized and 5 or 50 do
-      assert(pierrot.start { workers = round % 8 + 1, log = "none" })
-      local me = pierrot.self()
-      local spawner = function()
-        local ref, reason = pierrot.spawn { function() end, name = "wanted" }
-        me:tell(ref and "got" or reason, ref)
-        if ref then pierrot.receive() end   -- keeps it
-      end
-      for _ = 1, 32 do pierrot.spawn(spawner):tell() end
-      local got, exists, holder = 0, 0, nil
-      for _ = 1, 32 do
-        local what, ref = pierrot.receive(60)
-        if what == "got" then got = got + 1 holder = ref else assert.equal("exists", what) exists = exists + 1 end
-      end
-      assert.same({ 1, 31 }, { got, exists })
-      local monitor = pierrot.monitor(holder)
-      holder:kill()
-      assert.is_true(select(4, pierrot.receive(60)) == monitor)
-      assert.is_truthy(pierrot.spawn { function() end, name = "wanted" })
-      pierrot.shutdown()
+  local function contend(me)
+    local spawner = function()
+      local ref, reason = pierrot.spawn { function() end, name = "wanted" }
+      me:tell(ref and "got" or reason, ref)
+      if ref then pierrot.receive() end   -- keeps it
     end
-  end)
+    local spawners = {}
+    for i = 1, 32 do spawners[i] = pierrot.spawn(spawner) spawners[i]:tell() end
+    local got, exists, holder = 0, 0, nil
+    for _ = 1, 32 do
+      local what, ref = pierrot.receive(60)
+      if what == "got" then got = got + 1 holder = ref else assert.equal("exists", what) exists = exists + 1 end
+    end
+    assert.same({ 1, 31 }, { got, exists })
+    local monitor = pierrot.monitor(holder)
+    holder:kill()
+    assert.is_true(select(4, pierrot.receive(60)) == monitor)
+    local heir, heir_monitor = pierrot.spawn { function() end, name = "wanted", monitor = true }
+    assert.is_truthy(heir)
+    for i = 1, 32 do spawners[i]:kill() end
+    heir:kill()
+    assert.is_true(select(4, pierrot.receive(60)) == heir_monitor)
+  end
+
+  for workers = 1, 8 do
+    it("of 32 spawners of one name one gets it, and the next one as soon as its down is out, with " .. workers .. " workers",
+      function()
+        assert(pierrot.start { workers = workers, log = "none" })
+        for _ = 1, times(125, 2) do contend(pierrot.self()) end
+        pierrot.shutdown()
+      end)
+  end
 end)

@@ -3,12 +3,15 @@
 
 local pierrot_bin = os.getenv("PIERROT_BIN") or "build/pierrot"
 
-local function run(arguments)
+-- Begins a run; the function that it returns waits for the end. Most of their time passes between reports: all run at once.
+local function begin(arguments)
   local pipe = assert(io.popen(("timeout --foreground 120 '%s' run examples/fleet.lua %s 2>&1; echo status $?")
     :format(pierrot_bin, arguments)))
-  local out, status = pipe:read("*a"):match("^(.*)status (%d+)\n$")
-  pipe:close()
-  return out, tonumber(status)
+  return function()
+    local out, status = pipe:read("*a"):match("^(.*)status (%d+)\n$")
+    pipe:close()
+    return out, tonumber(status)
+  end
 end
 
 local function field(report, name)
@@ -16,8 +19,15 @@ local function field(report, name)
 end
 
 describe("examples/fleet.lua", function()
+  local failing, bounded, first, second, steady
+
+  setup(function()
+    failing, bounded = begin "2000 3 0.5 100", begin "2000 1 0.5 1000000"
+    first, second, steady = begin "500 1 0.25 50", begin "500 1 0.25 50", begin "100 2 1 1000000"
+  end)
+
   it("restarts a device for each of its malformed readings, and adds up", function()
-    local report, status = run("2000 3 0.5 100")
+    local report, status = failing()
     assert.equal(0, status, report)
     assert.equal(2000, field(report, "devices"))
     assert.equal(2000 * 6, field(report, "reports due"))
@@ -31,7 +41,7 @@ describe("examples/fleet.lua", function()
   end)
 
   it("bounds each device's mailbox: the newest readings are kept, and the alarm is shown", function()
-    local report, status = run("2000 1 0.5 1000000")
+    local report, status = bounded()
     assert.equal(0, status, report)
     assert.same({ 80, 32, 48 }, { field(report, "held back"), field(report, "kept"), field(report, "dropped") })
     assert.equal(4, field(report, "alarms"))
@@ -43,22 +53,22 @@ describe("examples/fleet.lua", function()
   end)
 
   it("gives the same on every run", function()
-    local function counts()
-      local report = run("500 1 0.25 50")
+    local function counts(finish)
+      local report = finish()
       return { field(report, "alerts"), field(report, "malformed"), field(report, "restarts") }
     end
-    assert.same(counts(), counts())
+    assert.same(counts(first), counts(second))
   end)
 
   it("prints the throughput of every second", function()
-    local report = run("100 2 1 1000000")
+    local report = steady()
     local _, lines = report:gsub(" s +%d+ messages/s", "")
     assert.equal(2, lines)
     assert.equal(0, field(report, "restarts"))
   end)
 
   it("explains wrong arguments", function()
-    local report, status = run("many")
+    local report, status = begin("many")()
     assert.equal(1, status)
     assert.truthy(report:find("usage: pierrot run examples/fleet.lua", 1, true))
   end)

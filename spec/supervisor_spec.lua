@@ -343,8 +343,8 @@ describe("a shutdown", function()
 
   for workers = 1, 8 do
     it("of a root, a supervisor and eight workers leaves no actor and no name, with " .. workers .. " workers", function()
-      for _ = 1, times(2, 1) do round(workers, 0.2) end
-      for _ = 1, times(60, 2) do round(workers, math.random() / 500) end
+      round(workers, 0.2)
+      for _ = 1, times(20, 2) do round(workers, math.random() / 500) end
     end)
   end
 end)

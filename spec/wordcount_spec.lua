@@ -153,7 +153,7 @@ describe("examples/wordcount.lua", function()
   it("sees a word whole wherever it lies in the split of a big file", function()
     local split = size_in_source("SPLIT_BYTES")
     local line = (("."):rep(63) .. "\n"):rep(split / 64)   -- few words: coreutils' sort is slow
-    for _, offset in ipairs(sanitized and { -1 } or { -4, -1, 0, 1, 4 }) do
+    for _, offset in ipairs(sanitized and { -1 } or { -1, 0, 1 }) do
       -- the two cuts: one in a word, with a newline beside it; one in a word longer than a block
       assert_counts(file_of("split",
         line:sub(1, split + offset - 4), "\nstraddle\nnext\n", line:sub(1, split - 300000),

@@ -174,7 +174,11 @@ static int l_open_worker(lua_State *L)
     pr_lua *x = lua_touserdata(L, 1);
     const pr_lua_paths *paths = x->rt->config.context;
     luaL_openlibs(L);
-    pr_heap_open(&x->heap, L, luaopen_ffi);
+    /* Not by its name: PUC Lua, which gets a clear message from this library, has no such function. */
+    lua_getfield(L, LUA_REGISTRYINDEX, "_PRELOAD");
+    lua_getfield(L, -1, "ffi");
+    pr_heap_open(&x->heap, L, lua_tocfunction(L, -1));
+    lua_pop(L, 2);
     /* A cycle begins when the state has grown by half, not when it has doubled: with a million selves on the heap the
      * difference is a hundred bytes for each. */
     lua_gc(L, LUA_GCSETPAUSE, 150);
