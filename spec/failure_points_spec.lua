@@ -153,7 +153,7 @@ local function await(note, condition)
 end
 
 local function dead(ref) return function() return not ref:is_alive() end end
-local function restarted(ref, times) return function() return (ref:info() or { restarts = 0 }).restarts >= times end end
+local function restarted(ref, n) return function() return (ref:info() or { restarts = 0 }).restarts >= n end end
 
 -- Ends the tree: every life that has started is stopped once, and nothing is left.
 local function ends(parent, note)
