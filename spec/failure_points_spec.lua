@@ -401,25 +401,36 @@ describe("a failure", function()
     end
   end)
 
-  it("in start never comes before start is done, with a mailbox that is full", function()
-    for round = 1, times(300, 20) do
-      local me = pierrot.self()
-      local a = pierrot.spawn { {
-        start = function(self)
-          local kid = pierrot.spawn(function() end)
-          kid:stop()
-          pierrot.yield()
-          self.started = true
-          me:tell "started"
-        end,
-        receive = function(self) if not self.started then me:tell "too early" end end }, worker = round % workers + 1 }
-      for i = 1, 50 do a:tell(i) end
-      assert.equal("started", (pierrot.receive(60)))
-      assert.is_true(a:drain())
-      while a:is_alive() do pierrot.sleep(0) end
-      assert.is_nil((pierrot.receive(0)))
-    end
-  end)
+end)
+
+describe("a start", function()
+  local function spawn_full(me, worker)
+    local a = pierrot.spawn { {
+      start = function(self)
+        local kid = pierrot.spawn(function() end)
+        if math.random(2) == 1 then pierrot.sleep(math.random() / 5000) end
+        kid:stop()
+        pierrot.yield()
+        self.started = true
+        me:tell "started"
+      end,
+      receive = function(self) if not self.started then me:tell "too early" end end }, worker = worker }
+    for i = 1, 50 do a:tell(i) end
+    assert.equal("started", (pierrot.receive(60)))
+    local monitor = pierrot.monitor(a)
+    assert.is_true(a:drain())
+    assert.is_true(select(4, pierrot.receive(60)) == monitor)
+    assert.is_nil((pierrot.receive(0)))
+  end
+
+  for workers = 1, 8 do
+    it("that spawns, stops and waits is over before the first of a full mailbox is handled, with " .. workers .. " workers",
+      function()
+        assert(pierrot.start { workers = workers, log = "none" })
+        for round = 1, times(125, 3) do spawn_full(pierrot.self(), round % workers + 1) end
+        pierrot.shutdown()
+      end)
+  end
 end)
 
 describe("names", function()
