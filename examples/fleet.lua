@@ -209,6 +209,9 @@ local function totals_of_writers()
   return alerts, malformed, last
 end
 
+--- On a busy machine that may be over already.
+local function sleep_until(time) pierrot.sleep(math.max(0, time - pierrot.now())) end
+
 local started, first = pierrot.now(), pierrot.stats()
 local fleet = {}
 for number = 1, devices do
@@ -217,11 +220,11 @@ end
 print(("%d devices spawned in %.2f s, %.0f MB resident"):format(
   devices, pierrot.now() - started, resident_mb()))
 
-pierrot.sleep(epoch - 0.1 - pierrot.now())     -- a little before the first report
+sleep_until(epoch - 0.1)     -- a little before the first report
 local before, elapsed = pierrot.stats(), 0
 while elapsed < seconds do
   local step = math.min(1, seconds - elapsed)
-  pierrot.sleep(epoch + elapsed + step - pierrot.now())
+  sleep_until(epoch + elapsed + step)
   elapsed = elapsed + step
   local now = pierrot.stats()
   print(("%4.0f s  %6.0f messages/s  %d restarts  %.0f MB"):format(elapsed,
