@@ -297,35 +297,40 @@ describe("stash", function()
     assert.equal(0, pierrot.stats().failures)
   end)
 
-  -- Every asker waits for its own number; the gate opens and closes at random moments.
-  it("answers 64 askers behind a gate, each its own", function()
-    local rounds = math.max(20, math.floor((sanitized and 2000 or 100000) * hammer / 64))
-    local me = pierrot.self()
-    local gate = pierrot.spawn {
-      start = function(self) self.open, self.n = false, 0 end,
-      receive = function(self, x)
-        if x == "switch" then
-          self.open = not self.open
-          if self.open then pierrot.unstash() end
-          return
-        end
-        self.n = self.n + 1
-        if not self.open then pierrot.stash() return end
-        return x
-      end,
-    }
-    for i = 1, 64 do
-      pierrot.spawn(function(_, n)
-        local bad = 0
-        for round = 1, n do
-          local x = i * 1e6 + round
-          if gate:ask_within(120, x) ~= x then bad = bad + 1 end
-        end
-        me:tell("done", bad)
-      end):tell(rounds)
-    end
-    local ticker = pierrot.send_every(0.002, gate, "switch")
-    for _ = 1, 64 do assert.same({ "done", 0 }, { pierrot.receive(120) }) end
-    ticker:cancel()
-  end)
+  -- Every asker waits for its own number; the gate opens and closes at random moments. 100,000 asks; so many of each asker
+  -- is PIERROT_HAMMER=64.
+  for _, workers in ipairs { 1, 2, 4, 8 } do
+    it("answers 64 askers behind a gate, each its own: " .. workers .. " workers", function()
+      pierrot.shutdown(10)
+      assert(pierrot.start { workers = workers, log = "none" })
+      local rounds = math.max(20, math.floor((sanitized and 2000 or 100000) * hammer / 64))
+      local me = pierrot.self()
+      local gate = pierrot.spawn {
+        start = function(self) self.open, self.n = false, 0 end,
+        receive = function(self, x)
+          if x == "switch" then
+            self.open = not self.open
+            if self.open then pierrot.unstash() end
+            return
+          end
+          self.n = self.n + 1
+          if not self.open then pierrot.stash() return end
+          return x
+        end,
+      }
+      for i = 1, 64 do
+        pierrot.spawn(function(_, n)
+          local bad = 0
+          for round = 1, n do
+            local x = i * 1e6 + round
+            if gate:ask_within(120, x) ~= x then bad = bad + 1 end
+          end
+          me:tell("done", bad)
+        end):tell(rounds)
+      end
+      local ticker = pierrot.send_every(0.002, gate, "switch")
+      for _ = 1, 64 do assert.same({ "done", 0 }, { pierrot.receive(120) }) end
+      ticker:cancel()
+    end)
+  end
 end)

@@ -208,6 +208,9 @@ describe("a router", function()
       end)
     end
     local loads = {}
+    for _, ref in ipairs(routees) do
+      wait(function() return ref:info().state == "suspended" end)   -- all have taken their first
+    end
     for _, ref in ipairs(routees) do loads[#loads + 1] = ref:info().depth end
     table.sort(loads)
     assert.same({ 0, 0, 1 }, loads)

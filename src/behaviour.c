@@ -2,6 +2,7 @@
 #include "behaviour.h"
 
 #include "alloc.h"
+#include "share.h"
 
 #include <string.h>
 
@@ -11,13 +12,21 @@ int pr_behaviours_init(pr_behaviours *t)
     return pthread_mutex_init(&t->lock, NULL);
 }
 
+static void release(pr_behaviour *b)
+{
+    for (uint32_t i = 0; i < b->share_count; i++)
+        pr_share_drop(b->shares[i]);
+    pr_free(b->shares);
+    pr_free(b->own_name);
+    pr_free(b);
+}
+
 void pr_behaviours_destroy(pr_behaviours *t)
 {
     for (int i = 0; i < 256; i++)
         for (pr_behaviour *b = t->bucket[i], *next; b; b = next) {
             next = b->next;
-            pr_free(b->own_name);
-            pr_free(b);
+            release(b);
         }
     pr_free(t->free);
     pthread_mutex_destroy(&t->lock);
@@ -97,6 +106,27 @@ void pr_behaviour_rename(pr_behaviours *t, pr_behaviour *b, const char *name)
     pthread_mutex_unlock(&t->lock);
 }
 
+bool pr_behaviour_refers(pr_behaviours *t, pr_behaviour *b, pr_share *const *shares, uint32_t count)
+{
+    if (count == 0)
+        return true;
+    pr_share **held = pr_alloc(count * sizeof *held);
+    if (!held)
+        return false;
+    pthread_mutex_lock(&t->lock);
+    bool known = b->shares;   /* equal bytes name the same ones */
+    if (!known) {
+        for (uint32_t i = 0; i < count; i++)
+            pr_share_hold(held[i] = shares[i]);
+        b->shares = held;
+        b->share_count = count;
+    }
+    pthread_mutex_unlock(&t->lock);
+    if (known)
+        pr_free(held);
+    return true;
+}
+
 void pr_behaviour_hold(pr_behaviour *b)
 {
     atomic_fetch_add_explicit(&b->references, 1, memory_order_relaxed);
@@ -125,6 +155,5 @@ void pr_behaviour_drop(pr_behaviours *t, pr_behaviour *b)
     if (t->free_count < t->free_capacity)   /* else the number is lost, which harms nobody */
         t->free[t->free_count++] = b->index;
     pthread_mutex_unlock(&t->lock);
-    pr_free(b->own_name);
-    pr_free(b);
+    release(b);
 }

@@ -21,6 +21,8 @@ typedef struct pr_behaviour {
     struct pr_behaviour *next;    /* bucket */
     const char *name;             /* for people; inside `bytes`' block */
     bool is_private;              /* in no bucket: known to one state, which has loaded it itself */
+    struct pr_share **shares;     /* that its code refers to: held; set once, under the lock */
+    uint32_t share_count;
     char *own_name;               /* NULL, or what the loaded behaviour calls itself; set once, under the lock */
     size_t size;
     uint8_t bytes[];
@@ -41,6 +43,8 @@ pr_behaviour *pr_behaviour_intern(pr_behaviours *t, const void *bytes, size_t si
 pr_behaviour *pr_behaviour_private(pr_behaviours *t, const char *name);
 /* What it calls itself, known once it is loaded; the first one stays. No memory: it keeps its name. */
 void pr_behaviour_rename(pr_behaviours *t, pr_behaviour *b, const char *name);
+/* Its bytes refer to these: it holds them as long as it lives, whoever said so first. False: no memory. */
+bool pr_behaviour_refers(pr_behaviours *t, pr_behaviour *b, struct pr_share *const *shares, uint32_t count);
 void pr_behaviour_hold(pr_behaviour *b);
 void pr_behaviour_drop(pr_behaviours *t, pr_behaviour *b);
 

@@ -107,7 +107,7 @@ bool pr_channel_send(pr_worker *w, pr_worker *to, pr_msg *m)
     if (!c)
         return pr_stack_push(&to->inbox, m);
     size_t bytes = PR_MSG_HEADER + m->size;
-    bool copied = bytes <= PR_CHANNEL_COPIED && !m->timed;
+    bool copied = bytes <= PR_CHANNEL_COPIED && !m->timed && !pr_msg_holds(m);
     uint32_t n = copied ? lines_for(bytes) : 1, tail = c->tail;
     if (PR_GET(to->left_for_good))
         return false;

@@ -5,7 +5,7 @@
  * which is what a message costs. A short one is copied into the ring and out again: both sides walk through memory in
  * order, which processors are good at, and envelopes stay with the worker that made them. A stack of envelopes costs the
  * reader two cache misses a message, each waiting for the one before, and the writer another one when it gets the
- * envelope back. Long messages go by pointer.
+ * envelope back. Long messages go by pointer, and those that hold shared values.
  *
  * The ring has a bound, mailboxes do not. What does not fit goes onto a stack beside it, and its sender stands back. Order
  * holds: the writer comes back to the ring once the reader has taken the stack; so while there is something on the stack,

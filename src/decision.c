@@ -308,6 +308,8 @@ static pr_msg *exceeded_error(pr_worker *w, uint64_t child, const pr_rules *rule
             memcpy(to, m->data + skip, rest);
         error->kind = PR_MSG_ERROR;
         error->count = m->count >= 4 ? m->count : 2;
+        if (pr_msg_holds(m))
+            pr_msg_hold_shares(error);
     }
     return error;
 }

@@ -76,6 +76,8 @@ static bool ask_parent(pr_worker *w, pr_actor *a, bool failed)
     if (error) {
         memcpy(m->data, error->data, size);
         m->count = error->count;
+        if (pr_msg_holds(error))
+            pr_msg_hold_shares(m);
     }
     memcpy(m->data + size, &ends, sizeof ends);
     m->kind = PR_MSG_CHILD_ENDS;

@@ -2,6 +2,7 @@
 #include "message.h"
 
 #include "alloc.h"
+#include "share.h"
 
 #include <string.h>
 
@@ -135,7 +136,7 @@ pr_msg *pr_msg_new(pr_msg_pool *pool, size_t size)
         m = pr_alloc(total);
     } else if ((m = pool->free[c])) {
         pool->free[c] = m->next;
-            pool->count[c] -= pool->count[c] > 0;
+        pool->count[c] -= pool->count[c] > 0;
     } else {
         m = refill(pool, c);
     }
@@ -145,8 +146,48 @@ pr_msg *pr_msg_new(pr_msg_pool *pool, size_t size)
     return m;
 }
 
+_Static_assert(sizeof(pr_share *) == 8, "as on the wire");
+
+static void each_share(const pr_msg *m, void (*what)(pr_share *))
+{
+    const uint8_t *at = m->data;
+    for (uint32_t i = 0; i < m->count; i++) {
+        uint8_t tag = *at++;
+        uint32_t len, shares;
+        if (tag == PR_TAG_NUMBER || tag == PR_TAG_REF) {
+            at += 8;
+            continue;
+        }
+        if (tag < PR_TAG_NUMBER)
+            continue;
+        memcpy(&len, at, 4);
+        const uint8_t *list = at + 4;
+        at += 4 + len;
+        shares = tag == PR_TAG_SHARED;
+        if (tag == PR_TAG_MIXED) {
+            memcpy(&shares, list, 4);
+            list += 4;
+        }
+        for (; shares > 0; shares--, list += PR_WIRE_SHARED) {
+            pr_share *s;
+            memcpy(&s, list, 8);
+            what(s);
+        }
+    }
+}
+
+void pr_msg_hold_shares(pr_msg *m)
+{
+    m->class |= PR_MSG_HOLDS;
+    each_share(m, pr_share_hold);
+}
+
 void pr_msg_give_back(pr_msg_pool *pool, pr_msg *m)
 {
+    if (pr_msg_holds(m)) {
+        each_share(m, pr_share_drop);
+        m->class &= (uint8_t)~PR_MSG_HOLDS;
+    }
     int c = m->class;
     if (c == PR_MSG_CLASSES) {
         pr_free(m);
@@ -187,6 +228,8 @@ static pr_msg *copy(pr_msg_pool *pool, const pr_msg *m, bool room)
     memcpy(copy, m, PR_MSG_HEADER + m->size + (m->timed ? PR_MSG_TIMER : 0));
     copy->class = class;
     copy->next = NULL;
+    if (pr_msg_holds(m))
+        pr_msg_hold_shares(copy);
     return copy;
 }
 

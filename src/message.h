@@ -8,7 +8,13 @@
  *   NUMBER REF               8 bytes
  *   STRING BLOB              a 32-bit length and that many bytes (BLOB: a table or 64-bit integer in the
  *                            format of LuaJIT's string.buffer)
- * PR_WIRE_VERSION changes with it.
+ *   SHARED                   the same; its bytes: a pr_share's address and a 32-bit number of a table in it
+ *   MIXED                    the same; its bytes: how many shared values, 32 bits; these, 12 bytes each, as in SHARED;
+ *                            then a BLOB's, in which light userdata 2 stands for the first of them, 4 for the second ...
+ * PR_WIRE_VERSION changes with it. SHARED and MIXED hold for one process alone: what leaves it would bring the values along.
+ *
+ * A message with shared values holds them (PR_MSG_HOLDS), until it is freed. Who copies payload bytes of such a message
+ * by hand calls pr_msg_hold_shares on the copy.
  *
  * Envelopes come from size classes, carved from chunks that know their runtime's depot. Each worker keeps free
  * ones; the depot evens out what one worker frees and another one allocates (magazines: Bonwick & Adams, USENIX
@@ -23,10 +29,11 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { PR_WIRE_VERSION = 1 };
+enum { PR_WIRE_VERSION = 2 };
 
 enum pr_tag {
-    PR_TAG_NIL, PR_TAG_FALSE, PR_TAG_TRUE, PR_TAG_NUMBER, PR_TAG_STRING, PR_TAG_REF, PR_TAG_BLOB
+    PR_TAG_NIL, PR_TAG_FALSE, PR_TAG_TRUE, PR_TAG_NUMBER, PR_TAG_STRING, PR_TAG_REF, PR_TAG_BLOB,
+    PR_TAG_SHARED, PR_TAG_MIXED
 };
 
 enum pr_msg_kind {
@@ -60,6 +67,7 @@ enum pr_msg_kind {
 };
 
 struct pr_user_timer;
+struct pr_share;
 
 enum pr_msg_mark { PR_MSG_EXEMPT = 1 /* in a box: counts for no capacity */, PR_MSG_STASHED = 2 /* in hand */ };
 
@@ -71,14 +79,14 @@ typedef struct pr_msg {
     uint32_t size;                /* payload bytes */
     uint16_t count;               /* payload values */
     uint8_t kind;                 /* enum pr_msg_kind */
-    uint8_t class;                /* size class; PR_MSG_CLASSES: allocated by itself */
+    uint8_t class;                /* size class; PR_MSG_CLASSES: allocated by itself; and PR_MSG_HOLDS */
     uint8_t ordered;              /* STOP, KILL: from the parent or the shutdown; USER: enum pr_msg_mark */
     uint8_t taken;                /* USER: by `receive`, inside the handler of another one */
     uint8_t timed;                /* a timer has sent it: see pr_msg_timer */
     uint8_t data[];
 } pr_msg;
 
-enum { PR_MSG_CLASSES = 3 };
+enum { PR_MSG_CLASSES = 3, PR_MSG_HOLDS = 0x80 };
 #define PR_MSG_MAX ((size_t)0xfffffff0u)  /* payload bytes; a length is 32 bits on the wire */
 
 typedef struct pr_chunk pr_chunk;
@@ -174,6 +182,16 @@ static inline pr_msg *pr_msg_from_image(pr_msg_pool *pool, const pr_msg *image)
                offsetof(pr_msg, data) - sizeof m->next + image->size);
     m->class = class;
     return m;
+}
+/* Its payload, fresh and complete, refers to shared values: from here on it holds them. */
+void pr_msg_hold_shares(pr_msg *m);
+static inline bool pr_msg_holds(const pr_msg *m) { return m->class & PR_MSG_HOLDS; }
+enum { PR_WIRE_SHARED = 12 };
+static inline uint8_t *pr_wire_put_shared(uint8_t *at, struct pr_share *s, uint32_t table)
+{
+    memcpy(at, &s, 8);
+    memcpy(at + 8, &table, 4);
+    return at + PR_WIRE_SHARED;
 }
 /* With its timer, if it has one (whose references are the caller's to count). */
 pr_msg *pr_msg_copy(pr_msg_pool *pool, const pr_msg *m);

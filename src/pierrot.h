@@ -334,7 +334,7 @@ PIERROT_API pierrot_status pierrot_put_value(pierrot_message *m, const struct pi
 /* --- messages: reading -------------------------------------------------------------------------------------------- */
 
 typedef enum pierrot_type {
-    PIERROT_NIL,
+    PIERROT_NIL,         /* also what stands for a shared value of Lua's (pierrot.share): C is sent a copy, by pierrot.thaw */
     PIERROT_BOOLEAN,
     PIERROT_NUMBER,
     PIERROT_INTEGER,     /* a 64-bit integer of the FFI */

@@ -39,6 +39,7 @@ void pr_runtime_free(pr_runtime *rt)
     pthread_cond_destroy(&rt->watchdog.changed);
     pthread_mutex_destroy(&rt->watchdog.lock);
     pr_actor_table_destroy(&rt->actors);
+    pr_shares_destroy(&rt->shares);   /* after whatever may hold any */
     pthread_mutex_destroy(&rt->root_lock);
     pthread_cond_destroy(&rt->end_changed);
     pthread_mutex_destroy(&rt->end_lock);
@@ -66,6 +67,7 @@ static pr_runtime *make(const pr_config *c)
     bad |= pthread_mutex_init(&rt->watchdog.lock, NULL);
     bad |= pr_cond_init(&rt->watchdog.changed);
     bad |= pr_behaviours_init(&rt->behaviours);
+    bad |= pr_shares_init(&rt->shares);
     bad |= pr_depot_init(&rt->depot);
     bad |= pthread_mutex_init(&rt->root_lock, NULL);
     bad |= pthread_mutex_init(&rt->end_lock, NULL);

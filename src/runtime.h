@@ -7,6 +7,7 @@
 
 #include "actor.h"
 #include "behaviour.h"
+#include "share.h"
 #include "box.h"
 #include "dispatcher.h"
 #include "events.h"
@@ -91,6 +92,7 @@ struct pr_runtime {
     pr_events events;
     pr_watchdog watchdog;
     pr_behaviours behaviours;
+    pr_shares shares;
     pr_depot depot;
     pr_dispatcher *dispatchers;  /* the default one first; fixed, with their workers, before any thread runs */
     uint32_t dispatcher_count;

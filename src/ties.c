@@ -93,7 +93,8 @@ pr_msg *pr_tie_node(pr_worker *w, uint8_t kind, uint64_t other, uint32_t number)
 }
 
 /* Turns `node` (a MONITOR or a LINK) into the news of the end of `from`, and sends it to the node's other end. */
-static void tell(pr_runtime *rt, pr_worker *w, pr_msg *node, uint64_t from, const uint8_t *reason, size_t size)
+static void tell(pr_runtime *rt, pr_worker *w, pr_msg *node, uint64_t from, const uint8_t *reason, size_t size,
+                 bool holds)
 {
     static const char forgotten[] = "not enough memory";
     bool down = node->kind == PR_MSG_MONITOR;
@@ -108,6 +109,7 @@ static void tell(pr_runtime *rt, pr_worker *w, pr_msg *node, uint64_t from, cons
         if (size > REASON_BYTES) {
             size = (size_t)(pr_wire_put_string(text, forgotten, sizeof forgotten - 1) - text);
             reason = text;
+            holds = false;
         }
     }
     uint8_t *at = put_ref(pr_wire_put_string(m->data, down ? "down" : "exit", 4), from);
@@ -122,6 +124,8 @@ static void tell(pr_runtime *rt, pr_worker *w, pr_msg *node, uint64_t from, cons
     m->sender = from;
     m->ask = down ? number : 0;
     m->ordered = 0;
+    if (holds)
+        pr_msg_hold_shares(m);
     if (pr_send(rt, w, m) != PR_OK)
         pr_msg_free(pool_of(w), m);
 }
@@ -130,7 +134,7 @@ void pr_control_undelivered(pr_runtime *rt, pr_worker *w, pr_msg *m)
 {
     uint8_t text[REASON_BYTES];
     if (m->kind == PR_MSG_MONITOR || m->kind == PR_MSG_LINK) {
-        tell(rt, w, m, m->target, text, (size_t)(pr_wire_put_string(text, "noproc", 6) - text));
+        tell(rt, w, m, m->target, text, (size_t)(pr_wire_put_string(text, "noproc", 6) - text), false);
         return;
     }
     if (m->kind == PR_MSG_AWAIT)
@@ -277,7 +281,7 @@ void pr_ties_end(const pr_end *me, const pr_msg *reason)
             if (m->kind == PR_MSG_WATCHING)
                 say(me, m, PR_MSG_DEMONITOR, m->sender, m->ask);
             else
-                tell(me->rt, me->w, m, me->id, bytes, size);
+                tell(me->rt, me->w, m, me->id, bytes, size, reason && pr_msg_holds(reason));
         }
     pr_free(ties->buckets);
     *ties = (pr_ties){0};

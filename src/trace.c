@@ -13,10 +13,9 @@ typedef struct pr_trace {
     uint64_t tracer, since_ns;
     uint32_t left;
     uint64_t sender;
-    uint32_t size;               /* of the values of the message in hand; copied, as handlers pass messages on */
-    uint16_t count;
-    bool begun, cut;
-    uint8_t values[MOST_BYTES];
+    uint32_t size, count;        /* of the message in hand */
+    bool begun;
+    pr_msg *shown;               /* a copy of it, as handlers pass messages on; NULL: too big, or no memory */
 } trace;
 
 pr_status pr_trace(pr_runtime *rt, pr_worker *w, uint64_t target, uint64_t tracer, uint32_t count)
@@ -41,18 +40,22 @@ static void stop(pr_actor *a)
     pr_flags_clear(a, PR_FLAG_TRACED);
 }
 
-void pr_trace_free(trace *t) { pr_free(t); }
+void pr_trace_free(trace *t)
+{
+    if (t && t->shown)
+        pr_msg_free(NULL, t->shown);
+    pr_free(t);
+}
 
 void pr_trace_told(pr_worker *w, pr_actor *a, pr_msg *m)
 {
     pr_extra *extra = pr_actor_extra(a);
     if (extra && extra->trace)
         stop(a);
-    if (extra && m->ask > 0 && (extra->trace = pr_alloc(sizeof *extra->trace))) {   /* no memory: nothing is shown */
+    if (extra && m->ask > 0 && (extra->trace = pr_zalloc(sizeof *extra->trace))) {   /* no memory: nothing is shown */
         trace *t = extra->trace;
         t->tracer = m->sender;
         t->left = m->ask;
-        t->begun = false;
         pr_flags_set(a, PR_FLAG_TRACED);
     }
     pr_msg_free(&w->pool, m);
@@ -61,14 +64,12 @@ void pr_trace_told(pr_worker *w, pr_actor *a, pr_msg *m)
 void pr_trace_begins(pr_worker *w, pr_actor *a, const pr_msg *m)
 {
     trace *t = a->extra->trace;
-    (void)w;
     t->since_ns = pr_now_ns();
     t->sender = m->sender;
     t->size = m->size;
     t->count = m->count;
-    t->cut = m->size > MOST_BYTES;
-    if (!t->cut)
-        memcpy(t->values, m->data, m->size);
+    pr_msg_drop(w, t->shown);
+    t->shown = m->size <= MOST_BYTES ? pr_msg_copy(&w->pool, m) : NULL;
     t->begun = true;
 }
 
@@ -106,27 +107,31 @@ void pr_trace_ends(pr_worker *w, pr_actor *a, pr_outcome outcome)
     at = put_number(at, (double)(pr_now_ns() - t->since_ns) / 1e9);
     at = pr_wire_put_string(at, names[outcome], strlen(names[outcome]));
     at = put_number(at, t->left);
-    size_t len = (size_t)(at - head);
-    if (t->cut) {
+    pr_msg *shown = t->shown;
+    if (!shown) {
         char text[64];
         int n = snprintf(text, sizeof text, "(%u values, %u bytes)", t->count, t->size);
-        len = (size_t)(pr_wire_put_string(at, text, (size_t)n) - head);
-        t->size = 0;
-        t->count = 1;
+        at = pr_wire_put_string(at, text, (size_t)n);
     }
-    pr_msg *m = pr_msg_new(&w->pool, len + t->size);
+    size_t len = (size_t)(at - head);
+    pr_msg *m = pr_msg_new(&w->pool, len + (shown ? shown->size : 0));
     pr_status status = PR_NOMEM;
     if (m) {
         memcpy(m->data, head, len);
-        memcpy(m->data + len, t->values, t->size);
-        m->count = (uint16_t)(6 + t->count);
+        if (shown)
+            memcpy(m->data + len, shown->data, shown->size);
+        m->count = (uint16_t)(6 + (shown ? shown->count : 1));
         m->kind = PR_MSG_USER;
         m->target = t->tracer;
         m->sender = 0;
+        if (shown && pr_msg_holds(shown))
+            pr_msg_hold_shares(m);
         status = pr_send(w->rt, w, m);
         if (status != PR_OK)
             pr_msg_free(&w->pool, m);
     }
+    pr_msg_drop(w, shown);
+    t->shown = NULL;
     if (t->left == 0 || status == PR_DEAD)
         stop(a);
 }

@@ -7,6 +7,7 @@
 
 local dispatchers = require "pierrot.dispatchers"
 local errors = require "pierrot.errors"
+local share = require "pierrot.share"
 local transport = require "pierrot.transport"
 
 local blocking = {}
@@ -87,11 +88,11 @@ local function carry(fn, is_ref, name_of)
   if entry and not (entry.watch and transport.changed(entry.watch)) then
     return entry.handle
   end
-  local bytes, watch = transport.pack(fn, { is_ref = is_ref })
+  local bytes, watch, shared = transport.pack(fn, { is_ref = is_ref })
   if not bytes then
     return nil, watch
   end
-  local handle = core.intern(MARK .. bytes, name_of(fn))
+  local handle = core.intern(MARK .. bytes, name_of(fn), share.tokens(shared))
   carried[fn] = { handle = handle, watch = watch }
   return handle
 end

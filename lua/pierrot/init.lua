@@ -12,6 +12,7 @@ local errors = require "pierrot.errors"
 local mailboxes = require "pierrot.mailbox"
 local dispatchers = require "pierrot.dispatchers"
 local blocking = require "pierrot.blocking"
+local share = require "pierrot.share"
 
 local pierrot = { version = core.version }
 package.preload["pierrot.core"] = function() return core end   -- for the modules of the prompt and the command
@@ -186,7 +187,7 @@ local function name_of(behaviour)
   return ("%s:%d"):format(info.short_src, info.linedefined)
 end
 
--- A behaviour in a message: { [CARRIED] = its bytes, [SEAL] = that of them, name = }.
+-- A behaviour in a message: { [CARRIED] = its bytes, [SEAL] = that of them, name =, shared = { shared values in it } }.
 local CARRIED, SEAL = "\0carried", "\0seal"
 
 -- API.md has these; accepting and ignoring them would be a lie.
@@ -209,7 +210,7 @@ local function carry(behaviour)
     if core.globals and rawget(behaviour, SEAL) ~= core.seal(bytes) then
       return nil, "these bytes are not a behaviour that was carried here"
     end
-    return core.intern(bytes, behaviour.name)
+    return core.intern(bytes, behaviour.name, share.tokens(behaviour.shared))
   end
   if behaviour == "" then
     return nil, "a module's name is not empty"
@@ -225,11 +226,11 @@ local function carry(behaviour)
   if entry and not (entry.watch and transport.changed(entry.watch)) then
     return entry.handle
   end
-  local bytes, watch = transport.pack(behaviour, { is_ref = is_ref })
+  local bytes, watch, shared = transport.pack(behaviour, { is_ref = is_ref })
   if not bytes then
     return nil, watch
   end
-  local handle = core.intern(bytes, name_of(behaviour))
+  local handle = core.intern(bytes, name_of(behaviour), share.tokens(shared))
   carried[behaviour] = { handle = handle, watch = watch }
   return handle
 end
@@ -241,7 +242,7 @@ function carried_spec(spec)
   if type(behaviour) ~= "function" and type(behaviour) ~= "table" then
     return plain
   end
-  local bytes, problem = transport.pack(behaviour, { is_ref = is_ref })
+  local bytes, problem, shared = transport.pack(behaviour, { is_ref = is_ref })
   if not bytes then
     local code = type(behaviour) == "function"
     for _, value in pairs(code and {} or behaviour) do
@@ -256,7 +257,8 @@ function carried_spec(spec)
   for key, value in pairs(plain) do
     copy[key] = value
   end
-  copy[1] = { [CARRIED] = bytes, [SEAL] = core.globals and core.seal(bytes), name = name_of(behaviour) }
+  copy[1] = { [CARRIED] = bytes, [SEAL] = core.globals and core.seal(bytes), name = name_of(behaviour),
+              shared = shared }
   return copy
 end
 
@@ -438,6 +440,7 @@ hook("load", function(bytes)
   return blocking.load(bytes) or transport.unpack(bytes, core.globals or _G)
 end)
 
+share.install(pierrot, core, misuse, hook)
 hook("explain", values.explain)
 hook("failure", errors.failure)
 core.hook("error_metatable", errors.Error)
@@ -560,12 +563,16 @@ function pierrot.start(options)
   if options[PROMPTS] or control then
     list[#list + 1] = { "prompts", 2, false, true }
   end
+  local started, reason = core.start(workers, throughput, ask_timeout, level, spin, list)
+  if not started then
+    return nil, reason
+  end
   carried = setmetatable({}, { __mode = "k" })   -- handles belong to one runtime
   modules = {}
   blocking.reset()
-  local started, reason = core.start(workers, throughput, ask_timeout, level, spin, list)
-  if not started or not control then
-    return started, reason
+  share.begin()
+  if not control then
+    return true
   end
   started, reason = core.control_open(control)
   if not started then

@@ -155,6 +155,8 @@ local Ref = {}
 ---@field actors integer alive now
 ---@field names integer registered now
 ---@field memberships integer of actors in groups, now
+---@field shared integer shared values, now
+---@field shared_bytes integer what these take in the runtime, beside each worker's own tables
 ---@field events_lost integer events that slow subscribers did not get
 ---@field spawned integer
 ---@field ended integer
@@ -641,6 +643,30 @@ function pierrot.pipe(ask, to, name, seconds) end
 ---@param ... pierrot.Value
 ---@return any ...
 function pierrot.blocking(fn, ...) end
+
+--- Freezes a table: the result is read like one (index, pairs, ipairs, #), cannot be written to, is held once by each
+--- worker, and is sent for the price of a number. It is cdata, no table: see `thaw`. Other values are given back as they
+--- are. Raises what cannot be shared, by its path.
+---
+--- ```lua
+--- local prices = pierrot.share{ apple = 3, pear = 4 }
+--- till:tell(prices)
+--- ```
+---@generic T
+---@param value T what may be sent
+---@return T
+function pierrot.share(value) end
+
+--- An ordinary copy of a shared value, with all tables in it. Other values are given back as they are.
+---
+--- ```lua
+--- local mine = pierrot.thaw(prices)
+--- mine.apple = 5
+--- ```
+---@generic T
+---@param value T
+---@return T
+function pierrot.thaw(value) end
 
 --- Counters of the whole runtime.
 ---

@@ -2,9 +2,11 @@
 -- of strings differs from process to process.
 --
 -- Numbers come first, then strings, booleans, refs, each sorted. Tables and functions as keys come last, as the table
--- gives them, which is not the same every time. `next` is as it was.
+-- gives them, which is not the same every time. So it is with shared values, too. `next` is as it was.
 
-local type, next, rawget, sort, format = type, next, rawget, table.sort, string.format
+local share = require "pierrot.share"
+
+local type, next, pairs, rawget, sort, format = type, next, pairs, rawget, table.sort, string.format
 
 local RANK = { number = 1, string = 2, boolean = 3, userdata = 4 }
 
@@ -20,9 +22,9 @@ local function less(a, b)
   return format("%p", a) < format("%p", b)   -- a ref's address is its id
 end
 
-local function is_list(t)
+local function is_list(t, step)
   local n = 0
-  for key in next, t do
+  for key in step, t do
     n = n + 1
     if key ~= n then
       return false
@@ -31,15 +33,22 @@ local function is_list(t)
   return true
 end
 
+local function index(t, key) return t[key] end
+
 return function(t)
-  if type(t) ~= "table" then
+  local step, get = next, rawget
+  if share.is(t) then
+    step, get = share.each, index
+  elseif type(t) == "cdata" then
+    return pairs(t)
+  elseif type(t) ~= "table" then
     error(("bad argument #1 to 'pairs' (table expected, got %s)"):format(t == nil and "no value" or type(t)), 2)
   end
-  if is_list(t) then
-    return next, t, nil
+  if is_list(t, step) then
+    return step, t, nil
   end
   local keys, last, n, i = {}, {}, 0, 0
-  for key in next, t do
+  for key in step, t do
     if RANK[type(key)] then
       n = n + 1
       keys[n] = key
@@ -55,7 +64,7 @@ return function(t)
   return function()
     while i < n do
       i = i + 1
-      local value = rawget(t, keys[i])
+      local value = get(t, keys[i])
       if value ~= nil then   -- it may have been taken out meanwhile
         return keys[i], value
       end

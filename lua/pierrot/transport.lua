@@ -4,7 +4,7 @@
 -- Invariants:
 -- * What is carried is a graph: one value that is reached twice, a variable that two functions
 --   share, a cycle, all arrive as such.
--- * Modules, library functions and actor refs go by identity, everything else by value.
+-- * Modules, library functions, shared values and actor refs go by identity, everything else by value.
 -- * Nothing carried assigns to a variable outside itself: the copies on different workers would
 --   drift apart. What cannot be carried is refused with a message that names the variable.
 -- * Equal content gives equal bytes, so that a receiver can tell by them what it already has.
@@ -16,6 +16,7 @@
 local bytecode = require "pierrot.bytecode"
 local identity = require "pierrot.identity"
 local rules = require "pierrot.rules"
+local share = require "pierrot.share"
 local unpacker = require "pierrot.unpack"
 local buffer = require "string.buffer"
 
@@ -189,6 +190,9 @@ local function add_node(p, value, owner, step, label)
   p.owners[id], p.steps[id], p.labels[id] = owner or false, step or false, label or false
   if add_identity_head(p, value) then
     return id
+  elseif kind == "cdata" and share.is(value) then
+    add_head(p, format.SHARED, share.number(value), share.place(value))
+    p.shared[#p.shared + 1] = value
   elseif kind == "table" and (p.envs[value] or rawequal(value, identity.base)) then
     add_head(p, format.ENV, env_number(p, value))
   elseif kind == "table" then
@@ -216,7 +220,7 @@ end
 
 -- Whether the encoder takes it as it is.
 local function is_plain(p, value, kind)
-  if kind == "userdata" then return p.is_ref(value) or p.is_shared(value) end
+  if kind == "userdata" then return p.is_ref(value) end
   return kind == "string" or kind == "number" or kind == "cdata" and is_integer_cdata(value)
 end
 
@@ -387,7 +391,7 @@ function transport.changed(watch)
   return false
 end
 
--- transport.pack(behaviour, opts) -> bytes, watch; or nil and a message.
+-- transport.pack(behaviour, opts) -> bytes, watch, the shared values in it; or nil and a message.
 -- `opts.is_ref(v)`: whether a userdata is an actor ref, which goes as it is; `opts.is_shared(v)`
 -- likewise for another kind of light userdata. `watch` is for transport.changed, nil when no
 -- variable of the code can change (a standard global is taken not to).
@@ -396,7 +400,7 @@ function transport.pack(behaviour, opts)
   if not ok then return nil, message end
   identity.refresh()
   local p = {
-    is_ref = opts and opts.is_ref or never, is_shared = opts and opts.is_shared or never,
+    is_ref = opts and opts.is_ref or never, shared = {},
     heads = {}, links = {},
     -- by node: the value, what is known of a function (true: a table), and how it was reached
     ids = {}, values = {}, infos = {}, owners = {}, steps = {}, labels = {},
@@ -408,7 +412,7 @@ function transport.pack(behaviour, opts)
     if rawequal(message, p) then return nil, p.message end
     error(message, 0)
   end
-  return buffer.encode { format.magic, p.heads, p.links }, make_watch(p)
+  return buffer.encode { format.magic, p.heads, p.links }, make_watch(p), p.shared
 end
 
 -- transport.module(name) -> bytes of the behaviour that this module returns, wherever unpacked

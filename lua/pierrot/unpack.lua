@@ -18,6 +18,7 @@
 -- * No metamethod runs: fields are set raw, and metatables last.
 
 local identity = require "pierrot.identity"
+local share = require "pierrot.share"
 local buffer = require "string.buffer"
 
 local unpack = {}
@@ -35,6 +36,7 @@ unpack.format = {
   TABLE = "t",    -- nothing
   FUNCTION = "f", -- the dump, or the number of a node that has the same; an environment
   ENV = "e",      -- an environment: the table itself, as `_G` gives it
+  SHARED = "h",   -- a shared value: the number of its share, and of a table in it
 }
 local format = unpack.format
 local TABLE, FUNCTION, NIL_MARK = format.TABLE, format.FUNCTION, format.nil_mark
@@ -105,6 +107,8 @@ local function make_nodes(u, heads)
       nodes[id], at = find_field(a, b), at + 3
     elseif kind == STANDARD then
       nodes[id], at = find_standard(u, a), at + 2
+    elseif kind == format.SHARED then
+      nodes[id], at = share.find(a, b), at + 3
     else
       nodes[id], at = get_env(u, a), at + 2
     end

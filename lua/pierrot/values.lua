@@ -3,6 +3,9 @@
 
 local values = {}
 
+-- share.lua's, which needs this file.
+function values.is_shared(value) return require("pierrot.share").is(value) end
+
 local ffi = require "ffi"
 local int64, uint64 = ffi.typeof "int64_t", ffi.typeof "uint64_t"
 
@@ -19,7 +22,7 @@ function values.is_ref(value)
   return mt ~= nil and rawget(mt, "__name") == ref_name and rawget(mt, "valid")(value)
 end
 
-local function key_path(key)
+function values.key_path(key)
   if type(key) == "string" and key:match "^[%a_][%w_]*$" then
     return "." .. key
   elseif type(key) == "string" then
@@ -30,6 +33,8 @@ local function key_path(key)
   return "[" .. tostring(key) .. "]"
 end
 
+local key_path = values.key_path
+
 local function kind(value)
   local t = type(value)
   if t == "cdata" then
@@ -37,6 +42,16 @@ local function kind(value)
   elseif t == "function" or t == "thread" or t == "userdata" then
     return t
   end
+end
+
+-- Why this value, no table, cannot be sent by itself; nil if it can.
+function values.trouble(value)
+  local t = type(value)
+  if t == "nil" or t == "boolean" or t == "number" or t == "string" or t == "userdata" and values.is_ref(value) or
+     t == "cdata" and (ffi.istype(int64, value) or ffi.istype(uint64, value)) then
+    return nil
+  end
+  return kind(value)
 end
 
 -- The path and the trouble of the first value that cannot be sent, depth first; nil when there is none.
@@ -47,6 +62,11 @@ local function find(value, path, depth, above)
   elseif t == "cdata" and (ffi.istype(int64, value) or ffi.istype(uint64, value)) then
     return nil
   elseif t == "userdata" and values.is_ref(value) then
+    return nil
+  elseif t == "cdata" and values.is_shared(value) then
+    if path:sub(-8) == " (a key)" then
+      return path, "a shared value, which goes as a value only"
+    end
     return nil
   elseif t ~= "table" then
     return path, kind(value)

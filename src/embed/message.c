@@ -472,6 +472,8 @@ static const uint8_t *read_value(const uint8_t *at, const uint8_t *end, pierrot_
         v->as.boolean = tag == TAG_TRUE;
         break;
     case TAG_REF32: case TAG_REF64:
+        if (bits % 2 == 0)   /* stands for a shared value: no id is even, nor a monitor's number */
+            break;
         v->type = PIERROT_REF;
         v->as.ref.id = bits;
         break;
@@ -539,7 +541,11 @@ static bool next_wire(pierrot_cursor *c, pierrot_value *v)
             v->type = PIERROT_STRING;
             v->as.string.bytes = (const char *)c->at;
             v->as.string.size = len;
-        } else {
+        } else if (tag == PR_TAG_MIXED) {   /* a table with shared values: these are nil here */
+            uint32_t shares = 0;
+            memcpy(&shares, c->at, len < 4 ? len : 4);
+            read_value(advance(c->at, c->at + len, 4 + (size_t)shares * PR_WIRE_SHARED), c->at + len, v);
+        } else if (tag != PR_TAG_SHARED) {
             read_value(c->at, c->at + len, v);
         }
         c->at += len;

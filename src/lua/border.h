@@ -75,6 +75,7 @@ typedef struct pr_lua {
     struct pr_connection *connection;    /* outside: to another process's control socket, or NULL */
     uint64_t prompt;         /* outside: the actor that the terminal's lines go to */
     pr_msg *hand;            /* outside: what `receive` gave last */
+    pr_msg *replies;         /* outside: those being decoded, or where that failed */
     uint32_t first_generation; /* outside: where the ids of the next runtime start */
     uint64_t serial;         /* of the runtime: handles of an earlier one are told apart by it */
 
@@ -84,6 +85,7 @@ typedef struct pr_lua {
 
     /* the Lua half's functions that C calls */
     int load, explain, failure, reason, finalize, error_metatable, restrict_libraries, opening;
+    int share_tokens, share_roots, share_of, shared, substitute, restore;   /* see lua/pierrot/share.lua */
 
     /* inside */
     pr_heap heap;            /* of the state */
@@ -167,6 +169,12 @@ pr_msg *pr_lua_try_encode(lua_State *L, pr_lua *x, int from, const char *label);
 int pr_lua_decode(lua_State *L, pr_lua *x, const pr_msg *m, uint32_t skip);
 /* At base level: pushes them on `to`, another thread of the state; -1 and a text on x->L otherwise. */
 int pr_lua_decode_to(lua_State *to, pr_lua *x, const pr_msg *m, uint32_t skip);
+
+/* --- shared values (share.c) */
+
+void pr_lua_open_share(lua_State *L, pr_lua *x);
+/* What a token stands for; NULL: its runtime has ended. */
+pr_share *pr_lua_token_share(pr_lua *x, const void *token);
 
 /* --- actors (lua_actor.c) */
 

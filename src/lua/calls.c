@@ -175,7 +175,7 @@ static handle *new_handle(lua_State *L, pr_lua *x, pr_runtime *rt, const pr_ops 
     return h;
 }
 
-/* intern(bytes, name) -> handle */
+/* intern(bytes, name, tokens of shared values that its code refers to, or nil) -> handle */
 static int l_intern(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
@@ -187,6 +187,20 @@ static int l_intern(lua_State *L)
     h->behaviour = pr_behaviour_intern(&rt->behaviours, bytes, size, name);
     if (!h->behaviour)
         return luaL_error(L, "not enough memory");
+    uint32_t count = lua_istable(L, 3) ? (uint32_t)lua_objlen(L, 3) : 0;
+    if (count > 0) {
+        pr_share **shares = lua_newuserdata(L, count * sizeof *shares);
+        for (uint32_t i = 0; i < count; i++) {
+            lua_rawgeti(L, 3, (int)i + 1);
+            shares[i] = pr_lua_token_share(x, lua_touserdata(L, -1));
+            lua_pop(L, 1);
+            if (!shares[i])
+                return luaL_error(L, "its code refers to a shared value of a runtime that has ended: share it anew");
+        }
+        if (!pr_behaviour_refers(&rt->behaviours, h->behaviour, shares, count))
+            return luaL_error(L, "not enough memory");
+        lua_pop(L, 1);
+    }
     return 1;
 }
 

@@ -1,6 +1,9 @@
 /* Values to message bytes and back. Scalars, strings and refs are written here; tables and 64-bit integers
  * go through LuaJIT's string.buffer serializer, whose output is then walked once for what it would let
- * through but may not travel: light userdata that are no refs, complex numbers. */
+ * through but may not travel: light userdata that are no refs, complex numbers.
+ *
+ * Shared values (see share.c) are cdata, which the serializer refuses: only then a table is walked in Lua, which puts
+ * light userdata in their place. So messages without any pay nothing for them. */
 #include "border.h"
 
 #include <string.h>
@@ -44,8 +47,14 @@ static const uint8_t *read_u124(const uint8_t *p, uint32_t *v)
     return p;
 }
 
+/* Light userdata that is a ref, or stands for one of so many shared values. */
+static bool may_go(uint64_t ud, uint32_t shares)
+{
+    return pr_id_valid(ud) || (ud % 2 == 0 && ud >= 2 && ud / 2 <= shares);
+}
+
 /* False: there is something in it that may not travel. */
-bool pr_lua_may_travel(const uint8_t *p, size_t size)
+static bool may_travel(const uint8_t *p, size_t size, uint32_t shares)
 {
     const uint8_t *end = p + size;
     while (p < end) {
@@ -63,13 +72,13 @@ bool pr_lua_may_travel(const uint8_t *p, size_t size)
             memcpy(&n, p, 4);
             ud = n;
             p += 4;
-            if (!pr_id_valid(ud))
+            if (!may_go(ud, shares))
                 return false;
             break;
         case 0x05:
             memcpy(&ud, p, 8);
             p += 8;
-            if (!pr_id_valid(ud))
+            if (!may_go(ud, shares))
                 return false;
             break;
         case 0x06:   /* a 32-bit integer */
@@ -95,13 +104,15 @@ bool pr_lua_may_travel(const uint8_t *p, size_t size)
     return p == end;
 }
 
+bool pr_lua_may_travel(const uint8_t *p, size_t size) { return may_travel(p, size, 0); }
+
 /* --- encoding */
 
 static bool serialized(int type) { return type == LUA_TTABLE || type == TYPE_CDATA; }
 
 /* Replaces the value at `index` by its bytes as a Lua string. False: it cannot be serialized, the error is on
  * the stack. Raises for want of memory only where lua_pcall itself does. */
-static bool serialize(lua_State *L, pr_lua *x, int index, int *status)
+static bool serialize(lua_State *L, pr_lua *x, int index, uint32_t shares, int *status)
 {
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->encode);
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->encoder);
@@ -120,7 +131,7 @@ static bool serialize(lua_State *L, pr_lua *x, int index, int *status)
     }
     size_t size;
     const uint8_t *bytes = (const uint8_t *)lua_tolstring(L, -1, &size);
-    if (!pr_lua_may_travel(bytes, size)) {
+    if (!may_travel(bytes, size, shares)) {
         *status = LUA_ERRRUN;
         return false;
     }
@@ -142,13 +153,109 @@ static void explain(lua_State *L, pr_lua *x, int from, int top, const char *labe
     }
 }
 
+/* After a refusal: the table at the top may hold shared values. -> 1 it is replaced by bytes as of MIXED; 0 it is not for
+ * them; -1 an error that is on the stack. Raises for want of memory, as luaL_checkstack does. */
+static int mix(lua_State *L, pr_lua *x, int *status)
+{
+    int index = lua_gettop(L);
+    uint32_t count = 0;
+    luaL_checkstack(L, LUA_MINSTACK, "message");
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->substitute);
+    lua_pushvalue(L, index);
+    *status = lua_pcall(L, 1, 2, 0);   /* -> a copy, { token, number of the table, ... } */
+    if (*status != 0)
+        return -1;
+    if (!lua_istable(L, index + 1)) {
+        *status = LUA_ERRRUN;
+        lua_settop(L, index);
+        return 0;
+    }
+    count = (uint32_t)lua_objlen(L, index + 2) / 2;
+    luaL_Buffer list;
+    luaL_buffinit(L, &list);
+    luaL_addlstring(&list, (const char *)&count, 4);
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t entry[PR_WIRE_SHARED];
+        lua_rawgeti(L, index + 2, (int)(2 * i + 1));
+        pr_share *s = pr_lua_token_share(x, lua_touserdata(L, -1));
+        lua_pop(L, 1);
+        lua_rawgeti(L, index + 2, (int)(2 * i + 2));
+        uint32_t table = (uint32_t)lua_tonumber(L, -1);
+        lua_pop(L, 1);
+        if (!s) {
+            lua_settop(L, index);
+            lua_pushliteral(L, "cannot send a shared value of a runtime that has ended: share it anew");
+            *status = LUA_ERRRUN;
+            return -1;
+        }
+        pr_wire_put_shared(entry, s, table);
+        luaL_addlstring(&list, (const char *)entry, sizeof entry);
+    }
+    luaL_pushresult(&list);
+    lua_pushvalue(L, index + 1);
+    if (!serialize(L, x, lua_gettop(L), count, status)) {
+        lua_settop(L, index);
+        return 0;
+    }
+    lua_concat(L, 2);
+    lua_replace(L, index);
+    lua_settop(L, index);
+    return 1;
+}
+
+/* Of a shared value at `index`: pushes its token and the number of its table. 0: it is none; -1: it is gone, and a text is
+ * on the stack. */
+static int push_token_of(lua_State *L, pr_lua *x, int index)
+{
+    int top = lua_gettop(L);
+    luaL_checkstack(L, 8, "message");
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->share_tokens);
+    lua_pushvalue(L, index);
+    lua_rawget(L, -2);
+    lua_remove(L, -2);
+    lua_pushnumber(L, 1);
+    if (!lua_isuserdata(L, -2)) {   /* a table within one, or none */
+        lua_settop(L, top);
+        lua_rawgeti(L, LUA_REGISTRYINDEX, x->share_of);
+        lua_pushvalue(L, index);
+        if (lua_pcall(L, 1, 2, 0) != 0 || !lua_isuserdata(L, -2)) {
+            lua_settop(L, top);
+            return 0;
+        }
+    }
+    if (pr_lua_token_share(x, lua_touserdata(L, -2)))
+        return 1;
+    lua_settop(L, top);
+    lua_pushliteral(L, "cannot send a shared value of a runtime that has ended: share it anew");
+    return -1;
+}
+
 enum { MAX_VALUES = 4000 };
+
+/* What the values of a message go as, beside what their types say. */
+typedef struct forms {
+    uint8_t shared[MAX_VALUES / 8 + 1], mixed[MAX_VALUES / 8 + 1];
+    bool any;
+} forms;
+
+static bool has_bit(const forms *f, const uint8_t *bits, int i) { return f->any && bits[i / 8] >> i % 8 & 1; }
+static void set_bit(forms *f, uint8_t *bits, int i)
+{
+    if (!f->any) {
+        memset(f->shared, 0, sizeof f->shared);
+        memset(f->mixed, 0, sizeof f->mixed);
+    }
+    f->any = true;
+    bits[i / 8] |= (uint8_t)(1 << i % 8);
+}
 
 static pr_msg *encode_any(lua_State *L, pr_lua *x, int from, const char *label)
 {
     int top = lua_gettop(L), first_blob = 0;
     size_t size = 0, len;
     uint64_t id;
+    forms f;
+    f.any = false;
     if (top - from + 1 > MAX_VALUES) {
         lua_pushfstring(L, "%s has %d values; at most %d go in one message: put them into a table", label,
                         top - from + 1, MAX_VALUES);
@@ -179,25 +286,40 @@ static pr_msg *encode_any(lua_State *L, pr_lua *x, int from, const char *label)
                 explain(L, x, from, top, label);
                 return NULL;
             }
+            if (type == TYPE_CDATA) {
+                int pushed = push_token_of(L, x, i);
+                if (pushed < 0)
+                    return NULL;
+                if (pushed) {
+                    size += pr_wire_size_bytes(PR_WIRE_SHARED);
+                    set_bit(&f, f.shared, i - from);
+                    continue;
+                }
+            }
             if (!first_blob)
                 first_blob = i;
         }
     }
-    /* Blobs become Lua strings above the values, in order; what they were is told by the original below. */
-    int blob = top;
+    /* Blobs become Lua strings above the values and the tokens, in order; what they were is told by the original below. */
+    int token = top + 1, first = lua_gettop(L), blob = first;
     for (int i = first_blob; first_blob && i <= top; i++) {
-        if (!serialized(lua_type(L, i)))
+        if (!serialized(lua_type(L, i)) || has_bit(&f, f.shared, i - from))
             continue;
         int status;
         luaL_checkstack(L, 8, "message");
         lua_pushvalue(L, i);
         blob++;
-        if (!serialize(L, x, blob, &status)) {
-            if (status == LUA_ERRMEM)
+        if (!serialize(L, x, blob, 0, &status)) {
+            lua_settop(L, blob);
+            int mixed = status != LUA_ERRMEM && lua_istable(L, blob) ? mix(L, x, &status) : 0;
+            if (mixed > 0)
+                set_bit(&f, f.mixed, i - from);
+            else if (status == LUA_ERRMEM)
                 lua_pushfstring(L, "not enough memory to send %s[%d]", label, i - from + 1);
-            else
+            else if (mixed == 0)
                 explain(L, x, from, top, label);
-            return NULL;
+            if (mixed <= 0)
+                return NULL;
         }
         lua_tolstring(L, blob, &len);
         size += pr_wire_size_bytes(len);
@@ -217,7 +339,7 @@ static pr_msg *encode_any(lua_State *L, pr_lua *x, int from, const char *label)
     }
     m->count = (uint16_t)(top - from + 1);
     uint8_t *at = m->data;
-    blob = top;
+    blob = first;
     for (int i = from; i <= top; i++) {
         int type = lua_type(L, i);
         switch (type) {
@@ -241,14 +363,23 @@ static pr_msg *encode_any(lua_State *L, pr_lua *x, int from, const char *label)
             at += 8;
             break;
         default: {
-            const char *s = lua_tolstring(L, type == LUA_TSTRING ? i : ++blob, &len);
-            uint8_t *tag = at;
-            at = pr_wire_put_string(at, s, len);
+            uint8_t *tag = at, entry[PR_WIRE_SHARED];
+            bool shared = has_bit(&f, f.shared, i - from);
+            if (shared) {
+                pr_wire_put_shared(entry, pr_lua_token_share(x, lua_touserdata(L, token)), (uint32_t)lua_tonumber(L, token + 1));
+                token += 2;
+                at = pr_wire_put_string(at, (const char *)entry, sizeof entry);
+            } else {
+                const char *s = lua_tolstring(L, type == LUA_TSTRING ? i : ++blob, &len);
+                at = pr_wire_put_string(at, s, len);
+            }
             if (type != LUA_TSTRING)
-                *tag = PR_TAG_BLOB;
+                *tag = shared ? PR_TAG_SHARED : has_bit(&f, f.mixed, i - from) ? PR_TAG_MIXED : PR_TAG_BLOB;
         }
         }
     }
+    if (f.any)   /* before anything here can be collected */
+        pr_msg_hold_shares(m);
     lua_settop(L, top);
     return m;
 }
@@ -356,6 +487,44 @@ static void decode_blob(lua_State *L, pr_lua *x, const uint8_t *bytes, uint32_t 
     lua_call(L, 1, 1);
 }
 
+/* Pushes table `number` of that share, as this state has it. */
+static void push_shared(lua_State *L, pr_lua *x, const uint8_t *entry)
+{
+    pr_share *s;
+    uint32_t table;
+    memcpy(&s, entry, 8);
+    memcpy(&table, entry + 8, 4);
+    if (table == 1) {
+        lua_rawgeti(L, LUA_REGISTRYINDEX, x->share_roots);
+        lua_pushnumber(L, (double)s->number);
+        lua_rawget(L, -2);
+        lua_remove(L, -2);
+        if (!lua_isnil(L, -1))
+            return;
+        lua_pop(L, 1);
+    }
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->shared);
+    lua_pushnumber(L, (double)s->number);
+    lua_pushnumber(L, table);
+    lua_call(L, 2, 1);
+}
+
+static void decode_mixed(lua_State *L, pr_lua *x, const uint8_t *bytes, uint32_t len)
+{
+    uint32_t count;
+    memcpy(&count, bytes, 4);
+    const uint8_t *blob = bytes + 4 + (size_t)count * PR_WIRE_SHARED;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->restore);
+    decode_blob(L, x, blob, len - (uint32_t)(blob - bytes));
+    lua_createtable(L, 0, (int)count);
+    for (uint32_t i = 0; i < count; i++) {
+        lua_pushlightuserdata(L, (void *)(uintptr_t)(2 * (i + 1)));
+        push_shared(L, x, bytes + 4 + (size_t)i * PR_WIRE_SHARED);
+        lua_rawset(L, -3);
+    }
+    lua_call(L, 2, 1);
+}
+
 int pr_lua_decode(lua_State *L, pr_lua *x, const pr_msg *m, uint32_t skip)
 {
     const uint8_t *at = m->data;
@@ -393,6 +562,10 @@ int pr_lua_decode(lua_State *L, pr_lua *x, const pr_msg *m, uint32_t skip)
             at += 4;
             if (wanted && tag == PR_TAG_STRING)
                 lua_pushlstring(L, (const char *)at, len);
+            else if (wanted && tag == PR_TAG_SHARED)
+                push_shared(L, x, at);
+            else if (wanted && tag == PR_TAG_MIXED)
+                decode_mixed(L, x, at, len);
             else if (wanted)
                 decode_blob(L, x, at, len);
             at += len;

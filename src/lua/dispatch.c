@@ -42,6 +42,8 @@ static bool read_values(pr_dispatch *d, const pr_msg *m, uint32_t skip)
             now->bytes[i] = at + 4;
             now->length[i] = (int32_t)len;
             at += 4 + len;
+        } else if (tag >= PR_TAG_SHARED) {
+            return false;
         } else if (tag == PR_TAG_REF) {
             uint64_t id;
             memcpy(&id, at, 8);

@@ -212,6 +212,8 @@ static int l_stats(lua_State *L)
     set_number(L, "uptime", (double)(pr_clock_ns(rt) - rt->started_ns) / 1e9);
     set_number(L, "memberships", (double)pr_groups_count(&rt->groups));
     set_number(L, "events_lost", (double)PR_GET(rt->events.lost));
+    set_number(L, "shared", (double)PR_GET(rt->shares.count));
+    set_number(L, "shared_bytes", (double)PR_GET(rt->shares.bytes));
     set_number(L, "names", (double)pr_registry_count(&rt->names));
     push_workers(L, &rt->dispatchers[PR_DISPATCHER_DEFAULT]);
     lua_setfield(L, -2, "by_worker");

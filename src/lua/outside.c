@@ -54,25 +54,17 @@ static int ask(lua_State *L, int from, uint64_t ms)
         lua_pushliteral(L, "timeout");
         return 2;
     }
-    /* Kept where a failed decode cannot lose it. */
-    pr_msg **kept = lua_newuserdata(L, sizeof *kept);
-    *kept = reply;
-    luaL_getmetatable(L, "pierrot.reply");
-    lua_setmetatable(L, -2);
+    /* Kept where a failed decode does not lose it. A finalizer that runs meanwhile may ask, too. */
+    reply->next = x->replies;
+    x->replies = reply;
     lua_pushboolean(L, reply->kind == PR_MSG_REPLY);
     int n = pr_lua_decode(L, x, reply, 0) + 1;
+    pr_msg **at = &x->replies;
+    while (*at != reply)
+        at = &(*at)->next;
+    *at = reply->next;
     pr_msg_free(NULL, reply);
-    *kept = NULL;
     return n;
-}
-
-static int l_reply_gc(lua_State *L)
-{
-    pr_msg **kept = lua_touserdata(L, 1);
-    if (*kept)
-        pr_msg_free(NULL, *kept);
-    *kept = NULL;
-    return 0;
 }
 
 static int l_ask(lua_State *L)
@@ -247,6 +239,11 @@ static void finish(pr_lua *x)
         pr_reply_error(rt, NULL, m, "dead", "the program has shut the runtime down");
         pr_msg_free(NULL, m);
     }
+    for (pr_msg *m = x->replies, *next; m; m = next) {
+        next = m->next;
+        pr_msg_free(NULL, m);
+    }
+    x->replies = NULL;
     pr_port_close(rt, x->port);
     x->port = NULL;
     x->rt = NULL;
@@ -333,10 +330,6 @@ void pr_lua_open_outside(lua_State *L, pr_lua *x)
         {"self", l_self}, {"parent", l_nothing}, {"start", l_start}, {"shutdown", l_shutdown},
         {"wait_quiet", l_wait_quiet}, {"hold", l_hold}, {"script_failed", l_script_failed}, {NULL, NULL}};
     pr_lua_add(L, x, functions);
-    luaL_newmetatable(L, "pierrot.reply");
-    lua_pushcfunction(L, l_reply_gc);
-    lua_setfield(L, -2, "__gc");
-    lua_pop(L, 1);
     pr_lua **anchor = lua_newuserdata(L, sizeof *anchor);
     *anchor = x;
     lua_createtable(L, 0, 1);

@@ -64,6 +64,8 @@ static int l_hook(lua_State *L)
     struct { const char *name; int *ref; } hooks[] = {
         {"load", &x->load}, {"explain", &x->explain}, {"failure", &x->failure}, {"reason", &x->reason},
         {"finalize", &x->finalize}, {"error_metatable", &x->error_metatable},
+        {"share_tokens", &x->share_tokens}, {"share_roots", &x->share_roots}, {"share_of", &x->share_of},
+        {"shared", &x->shared}, {"substitute", &x->substitute}, {"restore", &x->restore},
         {"restrict", &x->restrict_libraries}, {"opening", &x->opening}};
     lua_settop(L, 2);
     for (size_t i = 0; i < sizeof hooks / sizeof *hooks; i++)
@@ -108,6 +110,7 @@ void pr_lua_open(lua_State *L, pr_lua *x)
     pr_lua_open_bounded(L, x);
     pr_lua_open_prompt(L, x);
     pr_lua_open_census(L, x);
+    pr_lua_open_share(L, x);
     pr_lua_open_control(L, x);
     if (x->w && pr_lua_host(x))
         pr_lua_host_open(L, x);
