@@ -13,7 +13,7 @@
 
 #include "runtime.h"
 
-enum { PR_CONTROL_LINE = 1 << 20, PR_CONTROL_CLIENTS = 256, PR_CONTROL_ANSWERS = 4 << 20, PR_CONTROL_PATIENCE_MS = 5000 };
+enum { PR_CONTROL_LINE = 1 << 20, PR_CONTROL_CLIENTS = 256, PR_CONTROL_ANSWERS = 4 << 20, PR_CONTROL_PATIENCE_MS = 2000 };
 
 typedef struct pr_control_socket pr_control_socket;
 
