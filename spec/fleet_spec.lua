@@ -3,7 +3,8 @@
 
 local pierrot_bin = os.getenv("PIERROT_BIN") or "build/pierrot"
 
--- Begins a run; the function that it returns waits for the end. Most of their time passes between reports: all run at once.
+-- Begins a run; the function that it returns waits for the end. A device that is restarted later than its next report is due
+-- leaves that out: so what counts failures runs with little beside it.
 local function begin(arguments)
   local pipe = assert(io.popen(("timeout --foreground 120 '%s' run examples/fleet.lua %s 2>&1; echo status $?")
     :format(pierrot_bin, arguments)))
@@ -19,15 +20,8 @@ local function field(report, name)
 end
 
 describe("examples/fleet.lua", function()
-  local failing, bounded, first, second, steady
-
-  setup(function()
-    failing, bounded = begin "2000 3 0.5 100", begin "2000 1 0.5 1000000"
-    first, second, steady = begin "500 1 0.25 50", begin "500 1 0.25 50", begin "100 2 1 1000000"
-  end)
-
   it("restarts a device for each of its malformed readings, and adds up", function()
-    local report, status = failing()
+    local report, status = begin("2000 3 0.5 100")()
     assert.equal(0, status, report)
     assert.equal(2000, field(report, "devices"))
     assert.equal(2000 * 6, field(report, "reports due"))
@@ -41,7 +35,7 @@ describe("examples/fleet.lua", function()
   end)
 
   it("bounds each device's mailbox: the newest readings are kept, and the alarm is shown", function()
-    local report, status = bounded()
+    local report, status = begin("2000 1 0.5 1000000")()
     assert.equal(0, status, report)
     assert.same({ 80, 32, 48 }, { field(report, "held back"), field(report, "kept"), field(report, "dropped") })
     assert.equal(4, field(report, "alarms"))
@@ -57,11 +51,12 @@ describe("examples/fleet.lua", function()
       local report = finish()
       return { field(report, "alerts"), field(report, "malformed"), field(report, "restarts") }
     end
+    local first, second = begin "100 1 0.5 10", begin "100 1 0.5 10"
     assert.same(counts(first), counts(second))
   end)
 
   it("prints the throughput of every second", function()
-    local report = steady()
+    local report = begin("100 2 1 1000000")()
     local _, lines = report:gsub(" s +%d+ messages/s", "")
     assert.equal(2, lines)
     assert.equal(0, field(report, "restarts"))

@@ -217,7 +217,7 @@ typedef struct pierrot_config {
     void *(*allocate)(void *context, void *block, size_t size, size_t alignment);
     size_t memory_limit;         /* bytes of all that comes from there; 0 (default): none. Beyond it NOMEM, and failures */
     size_t worker_memory_limit;  /* bytes of each worker's Lua state; 0 (default): none. Beyond it the handler that asks for
-                                  * more fails */
+                                  * more fails; until it does, it may be an eighth over */
     uint32_t actor_limit;        /* living actors; 0 (default): 16 million */
     uint32_t mailbox_limit;      /* messages in the mailbox of an actor that was spawned without a bound of its own; beyond it
                                   * they are refused, PIERROT_FULL. 0 (default): none */

@@ -961,6 +961,41 @@ static void limits_are_kept(void **state)
     down(rt);
 }
 
+/* Compiled code has no frame that LuaJIT could name where it is refused memory: it must not come to that. */
+static void memory_that_runs_out_fails_one_handler(void **state)
+{
+    static const char *const eaters[] = {
+        "local t = {} for i = 1, 1e9 do t[i] = { i } end",
+        "local t = {} for i = 1, 1e9 do t['k' .. i] = i end",
+        "local t, ffi = {}, require 'ffi' for i = 1, 1e9 do t[#t + 1] = ffi.new 'int[16]' end",
+        "local t = {} local function deep(n) if n == 0 then return {} end local x = { deep(n - 1) } t[#t + 1] = x return x end\n"
+        "for i = 1, 1e9 do deep(5) end",
+        "local s = 'x' while true do s = s .. s end",
+        "local t = {} local more = coroutine.wrap(function() for i = 1, 1e9 do t[i] = { i } coroutine.yield() end end)\n"
+        "while true do more() end",
+    };
+    (void)state;
+    host h;
+    pierrot_config c;
+    host_init(&h, &c);
+    c.worker_memory_limit = 4 << 20;
+    pierrot *rt = up(&c);
+    pierrot_inbox *inbox = inbox_of(rt);
+    pierrot_incoming in;
+    pierrot_ref other = spawn_lua(rt, "local n = 0 return function() n = n + 1 return n end");
+    for (int i = 0; i < 3 * (int)(sizeof eaters / sizeof *eaters); i++) {
+        char script[512];
+        snprintf(script, sizeof script, "return function() %s end", eaters[i / 3]);
+        pierrot_ref eater = spawn_lua(rt, script);
+        assert_int_equal(pierrot_ask_wait(inbox, eater, NULL, LONG_MS, &in), PIERROT_FAILED);
+        assert_non_null(memmem(in.text, in.text_size, "not enough memory", 17));
+        assert_true(ask_number(inbox, other, NULL) == i + 1);
+        assert_int_equal(pierrot_kill_actor(rt, eater), PIERROT_OK);
+    }
+    pierrot_inbox_close(inbox);
+    down(rt);
+}
+
 static void all_memory_is_the_hosts(void **state)
 {
     (void)state;
@@ -1338,6 +1373,7 @@ int main(void)
         BOTH(modules_of_the_host),
         BOTH(scripts_that_are_not_trusted_stay_inside),
         BOTH(limits_are_kept),
+        BOTH(memory_that_runs_out_fails_one_handler),
         BOTH(all_memory_is_the_hosts),
         BOTH(runtimes_side_by_side),
         BOTH(others_may_go_on_telling),

@@ -97,6 +97,7 @@ typedef struct pr_lua {
     uint32_t noted;          /* how many it holds */
     uint64_t told[PR_REF_PLACES]; /* refs that are known to be in it, or were */
     int decode_message, prepare_start, prepare_stop, describe_failure, traps, make_reason, decide; /* C functions, for protected calls */
+    int nothing;   /* a Lua function that does nothing */
     int timeout_text, dead_text, yield_text, verdict_text, priority, new_coroutine;
     uint32_t *free_self, free_self_count, free_self_capacity, next_self;
     pr_loaded *loaded;

@@ -109,10 +109,20 @@ static int l_describe_failure(lua_State *L)
     return 1;
 }
 
+/* An error may have cut off LuaJIT's recorder, which tells its handlers of that (recorder.lua's) at the next call. From
+ * which line it then looks for among the callers, and crashes where no Lua function is one: so a Lua function is next. */
+static void call_lua(pr_lua *x)
+{
+    lua_rawgeti(x->L, LUA_REGISTRYINDEX, x->nothing);
+    if (lua_pcall(x->L, 0, 0, 0) != 0)
+        lua_pop(x->L, 1);
+}
+
 /* The error value lies on top of co's stack. */
 pr_outcome pr_lua_failed(pr_worker *w, pr_lua *x, pr_co *co)
 {
     lua_State *L = x->L;
+    call_lua(x);
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->describe_failure);
     lua_pushlightuserdata(L, co->L);
     w->failure = NULL;
@@ -130,6 +140,7 @@ pr_outcome pr_lua_failed(pr_worker *w, pr_lua *x, pr_co *co)
 pr_outcome pr_lua_failed_with_text(pr_worker *w, pr_lua *x)
 {
     lua_State *L = x->L;
+    call_lua(x);
     size_t len = 0;
     const char *text = lua_tolstring(L, -1, &len);
     char name[64];
@@ -291,4 +302,7 @@ void pr_lua_open_failing(lua_State *L, pr_lua *x)
     x->decide = pr_lua_anchor(L, x, l_prepare_decision);
     x->make_reason = pr_lua_anchor(L, x, l_make_reason);
     x->describe_failure = pr_lua_anchor(L, x, l_describe_failure);
+    if (luaL_loadstring(L, "") != 0)
+        lua_error(L);
+    x->nothing = luaL_ref(L, LUA_REGISTRYINDEX);
 }

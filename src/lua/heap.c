@@ -3,6 +3,8 @@
 
 #include "../alloc.h"
 
+#include <lauxlib.h>
+#include <luajit.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -131,28 +133,82 @@ void *pr_heap_realloc(void *heap, void *block, size_t old_size, size_t size)
     return moved;
 }
 
+/* --- limits */
+
+static void settle(pr_heap *h)
+{
+    h->overdrawn = false;
+    lua_gc(h->L, LUA_GCSETPAUSE, h->pause);
+    lua_gc(h->L, LUA_GCSETSTEPMUL, h->step);
+    lua_sethook(h->L, h->hook, h->hook_mask, h->hook_count);
+}
+
+/* A hook: before each instruction while overdrawn. */
+static void claim(lua_State *L, lua_Debug *at)
+{
+    void *heap;
+    lua_getallocf(L, &heap);
+    pr_heap *h = heap;
+    lua_getinfo(L, "S", at);
+    if (strncmp(at->source, "@pierrot/", 9) == 0)   /* its bookkeeping is not to be torn */
+        return;
+    settle(h);
+    luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_FLUSH);   /* compiled code keeps what it took for constant */
+    lua_gc(L, LUA_GCCOLLECT, 0);
+    if (h->used <= h->limit)
+        return;
+    h->refused = true;
+    luaL_where(L, 0);
+    lua_pushliteral(L, "not enough memory");
+    lua_concat(L, 2);
+    lua_error(L);
+}
+
+/* All that is called here only sets fields: it is safe inside an allocation, as in a signal's handler. */
+static void overdraw(pr_heap *h)
+{
+    enum { AT_ONCE = 1000000 };
+    if (!h->overdrawn) {
+        h->overdrawn = true;
+        h->hook = lua_gethook(h->L);
+        h->hook_mask = lua_gethookmask(h->L);
+        h->hook_count = lua_gethookcount(h->L);
+        h->pause = lua_gc(h->L, LUA_GCSETPAUSE, 0);
+        h->step = lua_gc(h->L, LUA_GCSETSTEPMUL, AT_ONCE);
+        lua_sethook(h->L, claim, LUA_MASKCOUNT, 1);
+    }
+    lua_gc(h->L, LUA_GCRESTART, 0);
+}
+
 void *pr_heap_realloc_limited(void *heap, void *block, size_t old_size, size_t size)
 {
     pr_heap *h = heap;
-    size_t old = block ? old_size : 0;
-    if (size > old && (size - old > h->limit || h->used > h->limit - (size - old))) {
+    size_t old = block ? old_size : 0, most = h->limit + h->limit / 8;
+    if (size > old && (size - old > most || h->used > most - (size - old))) {
         h->refused = true;
         return NULL;
     }
     void *moved = pr_heap_realloc(heap, block, old_size, size);
-    if (moved || size == 0)
-        h->used += size - old;   /* modulo 2^64: it shrinks too */
+    if (!moved && size > 0) {
+        h->refused = true;
+        return NULL;
+    }
+    h->used += size - old;   /* modulo 2^64: it shrinks too */
+    if (size > old && h->used > h->limit && h->L)
+        overdraw(h);
     return moved;
 }
+
+/* --- */
 
 lua_State *pr_heap_newstate(pr_heap *h)
 {
     if (!(h->birth = h->birth_at = pr_alloc_aligned(PR_HEAP_STEP, BIRTH)))
         return NULL;
     h->bearing = true;
-    lua_State *L = lua_newstate(h->limit ? pr_heap_realloc_limited : pr_heap_realloc, h);
+    h->L = lua_newstate(h->limit ? pr_heap_realloc_limited : pr_heap_realloc, h);
     h->bearing = false;
-    return L;
+    return h->L;
 }
 
 void pr_heap_open(pr_heap *h, lua_State *L, lua_CFunction open)

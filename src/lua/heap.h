@@ -21,8 +21,13 @@ typedef struct pr_heap {
     bool bearing;                  /* lua_newstate or pr_heap_open runs */
     void *strays[PR_HEAP_STRAYS];  /* big blocks that shrank where there was no memory for a small one: Lua has them */
     uint32_t stray_count;
+    lua_State *L;
     size_t used, limit;            /* of pr_heap_realloc_limited: what Lua has asked for, and may */
-    bool refused;                  /* it has asked for more; cleared when garbage has been collected */
+    bool overdrawn;                /* it has got more than it may: see pr_heap_realloc_limited */
+    bool refused;                  /* a script has failed for it; cleared when garbage has been collected */
+    int pause, step;               /* the collector's, while overdrawn */
+    lua_Hook hook;                 /* the one that was there, and when it was called */
+    int hook_mask, hook_count;
 } pr_heap;
 
 /* A lua_Alloc; `heap` starts zeroed. NULL when memory runs out, never when a block shrinks. */
@@ -33,7 +38,11 @@ lua_State *pr_heap_newstate(pr_heap *heap);
 /* Opens a library in the same way: where luaopen_ffi runs out of memory, LuaJIT forgets the table of C types that it has
  * allocated before. Raises what the library raises. */
 void pr_heap_open(pr_heap *heap, lua_State *L, lua_CFunction open);
-/* A lua_Alloc within a limit. */
+/* A lua_Alloc within a limit. Where LuaJIT's compiled code is refused memory it may crash: before 2023 it looked for the
+ * frame in the wrong place (its issue 906). So what goes beyond the limit is given, an eighth more at most, and the script
+ * gets its error, "not enough memory", at its next instruction, unless a collection gives enough back. Compiled code gives
+ * way to the interpreter, which looks at such things, when the collector comes to the end of its marking; so the collector
+ * is driven there at once. NULL beyond that eighth, and where the system has no more. */
 void *pr_heap_realloc_limited(void *heap, void *block, size_t old_size, size_t size);
 /* After lua_close. */
 void pr_heap_destroy(pr_heap *heap);
