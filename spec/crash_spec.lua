@@ -44,6 +44,27 @@ describe("the process survives", function()
     ]], "true\nfailed\nfailed\nhandled\nhandled\n")
   end)
 
+  -- LuaJIT looks for the line at which its recorder was cut off among the callers, where there may be none in Lua.
+  it("errors raised by C functions in a loop that is about to be compiled", function()
+    ends_well([[
+      local wrong = {
+        function(bad) return tonumber("12", bad and 99 or 10) end,
+        function(bad) return setmetatable({}, bad and 5 or {}) end,
+        function(bad) return select(bad and -5 or 1, 1, 2) end,
+        function(bad) return ("x"):sub(bad and {} or 1) end,
+        function(bad) return ("x"):rep(bad and 1e11 or 1) end,
+      }
+      local failed = 0
+      for kind = 1, #wrong do
+        for n = 50, 70 do   -- 56 rounds make a loop hot
+          local what = try(function() for i = 1, 100 do wrong[kind](i >= n) end return "done" end)
+          failed = failed + (what == "failed" and 1 or 0)
+        end
+      end
+      print(failed >= 84)
+    ]], "true\n")
+  end)
+
   it("memory errors", function()
     ends_well([[
       print(try(function() return #("abcd"):rep(2 ^ 30) end))
