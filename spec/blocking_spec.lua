@@ -151,6 +151,24 @@ describe("pierrot.blocking", function()
     assert.equal(1, pierrot.stats().actors)   -- nothing was left behind
   end)
 
+  -- A call that a thread had begun with, and not made, would stay with that thread: neither busy nor queued.
+  it("has as many calls under way as threads, and the others in line, whichever thread is free next", function()
+    local gate = new_gate()
+    for _ = 1, script.sanitized and 5 or 30 do
+      local callers = {}
+      for i = 1, 8 do
+        callers[i] = pierrot.spawn { Caller, worker = i % 2 + 1 }
+        callers[i]:tell("pass", gate.enter)
+      end
+      for left = 7, 0, -1 do
+        wait(function() return blocking().busy == math.min(3, left + 1) and blocking().queued == math.max(0, left - 2) end)
+        gate.open(1)
+      end
+      wait(function() return blocking().busy == 0 end)
+      for i = 1, 8 do callers[i]:stop() end
+    end
+  end)
+
   it("keeps its caller waiting, and nobody else; what does not fit on the threads waits in line", function()
     local gate = new_gate()
     local back = pierrot.spawn { { receive = function(self, what)

@@ -45,7 +45,12 @@ typedef enum pr_status {
     PR_INVALID     /* of a configuration */
 } pr_status;
 
-enum pr_kind { PR_KIND_ACTOR, PR_KIND_PORT, PR_KIND_SCRIPT /* of `pierrot run`: its failure is the process's */ };
+enum pr_kind {
+    PR_KIND_ACTOR,
+    PR_KIND_PORT,
+    PR_KIND_SCRIPT,     /* of `pierrot run`: its failure is the process's */
+    PR_KIND_CALL        /* of `pierrot.blocking`: ready once its one message is there, which its first turn handles, too */
+};
 
 /* `sched`: the floating actor's state machine. ARCHITECTURE.md has the table of transitions. */
 enum pr_sched { PR_IDLE, PR_SCHEDULED, PR_PROCESSING, PR_PINNED };

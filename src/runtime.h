@@ -196,6 +196,7 @@ typedef struct pr_spawn {
     pr_box *box;                 /* NULL, or its mailbox; taken on success */
     uint16_t flags;              /* FLOATS */
     bool script;                 /* PR_KIND_SCRIPT */
+    bool call;                   /* PR_KIND_CALL; no worker */
     bool at_root;                /* the root's child, whoever spawns */
     pr_msg *args;                /* NULL or start's arguments; taken on success */
     pr_msg *ties;                /* nodes for the actor's table (see ties.h), linked by next; taken on success */

@@ -47,7 +47,7 @@ static void fill(const birth *b)
 {
     pr_actor *a = b->a;
     const pr_spawn *s = b->s;
-    a->kind = s->script ? PR_KIND_SCRIPT : PR_KIND_ACTOR;
+    a->kind = s->script ? PR_KIND_SCRIPT : s->call ? PR_KIND_CALL : PR_KIND_ACTOR;
     PR_SET(a->dispatcher, s->dispatcher);
     a->restart = s->restart;
     a->ops = s->ops;
@@ -67,11 +67,11 @@ static void fill(const birth *b)
     PR_SET(a->handled, 0);
     PR_SET(a->depth, 0);
     PR_SET(a->restarts, 0);
-    PR_SET(a->state, PR_STATE_SCHEDULED);
+    PR_SET(a->state, s->call ? PR_STATE_IDLE : PR_STATE_SCHEDULED);
     PR_SET(a->first_child, 0);
     PR_SET(a->children, 0);
     PR_SET(a->home, (uint16_t)b->home);
-    PR_SET(a->sched, s->worker ? PR_PINNED : PR_SCHEDULED);
+    PR_SET(a->sched, s->worker ? PR_PINNED : s->call ? PR_IDLE : PR_SCHEDULED);
 }
 
 /* Into its family, and known by its id. False: the runtime is shutting down. */
@@ -150,7 +150,8 @@ static pr_status be_born(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
     PR_COUNT(rt, w, spawned, 1);
     *id = b.id;
     if (!b.home) {
-        pr_make_ready(rt, w, a);
+        if (!s->call)   /* else what is sent to it makes it ready, or has done so already */
+            pr_make_ready(rt, w, a);
         return PR_OK;
     }
     pr_worker_count_resident(&rt->workers[b.home - 1], 1);

@@ -352,9 +352,11 @@ static void end_turn(pr_worker *w)
         pr_make_ready_pinned(w, a, false);
 }
 
-static void turn_pinned(pr_worker *w, pr_actor *a)
+/* `more`: than throughput. */
+static void turn_pinned(pr_worker *w, pr_actor *a, uint32_t more)
 {
     begin_turn(w, a);
+    w->left += more;
     run_messages(w, NULL);
     if (!w->cut)
         end_turn(w);
@@ -495,9 +497,9 @@ static void end_turn_floating(pr_worker *w, pr_actor *a);
 
 static void turn_floating(pr_worker *w, pr_actor *a)
 {
-    bool stays = !(a->flags & PR_FLAG_FLOATS);
+    bool stays = !(a->flags & PR_FLAG_FLOATS), call = a->kind == PR_KIND_CALL;
     if (stays && w->dispatcher->index != PR_DISPATCHER_DEFAULT) {
-        if (hand_over(w, a))
+        if (!call && hand_over(w, a))
             return;
         pr_worker_count_resident(w, 1);
     }
@@ -506,7 +508,7 @@ static void turn_floating(pr_worker *w, pr_actor *a)
     atomic_store_explicit(&a->sched, PR_PROCESSING, memory_order_relaxed);
     if (stays) {
         pin(w, a);
-        turn_pinned(w, a);
+        turn_pinned(w, a, call);
         return;
     }
     w->floats = true;
@@ -753,10 +755,10 @@ static void step(pr_worker *w)
         turn_floating(w, a);
         return;
     }
-    turn_pinned(w, a);
+    turn_pinned(w, a, 0);
     while (goes_on_in_line(w)) {
         w->tick++;
-        turn_pinned(w, next_pinned(w));
+        turn_pinned(w, next_pinned(w), 0);
     }
 }
 
@@ -792,7 +794,7 @@ bool pr_worker_tick(pr_worker *w)
     if (floating)
         turn_floating(w, a);
     else
-        turn_pinned(w, a);
+        turn_pinned(w, a, 0);
     return true;
 }
 

@@ -1,9 +1,11 @@
 -- pierrot.blocking(fn, ...): one call on the dispatcher "blocking", for what holds its thread: the caller waits as in
 -- an ask, its worker goes on with others.
 --
--- A new actor makes the call, so whichever of the dispatcher's threads is free takes it. It is the root's child and not
--- the caller's: a caller that is restarted or ends meanwhile does not have to wait for a thread that is inside C. What
--- `fn` raises is no failure of that actor, but the caller's: it comes back as an error of the ask.
+-- A new actor makes the call, so whichever of the dispatcher's threads is free takes it; with its one message, in one
+-- turn (PR_KIND_CALL): once started it would be that thread's, and could come to stand behind another call. It is the
+-- root's child and not the caller's: a caller that is restarted or ends meanwhile does not have to wait for a thread
+-- that is inside C. What `fn` raises is no failure of that actor, but the caller's: it comes back as an error of the
+-- ask.
 
 local dispatchers = require "pierrot.dispatchers"
 local errors = require "pierrot.errors"
@@ -119,7 +121,7 @@ end
 function blocking.install(the_pierrot, the_core, misuse, is_ref, name_of)
   pierrot, core = the_pierrot, the_core
   blocking.reset()
-  local TEMPORARY, AT_ROOT = 2, { root = true }
+  local TEMPORARY, CALL = 2, { root = true, call = true }
 
   function pierrot.blocking(fn, ...)
     if type(fn) ~= "function" then
@@ -131,7 +133,7 @@ function blocking.install(the_pierrot, the_core, misuse, is_ref, name_of)
       misuse(2, "blocking: %s", (problem:gsub("actors share no variables; keep it in self",
                                             "it runs on another thread, with copies; return what it finds")))
     end
-    local ref, reason = core.spawn(handle, nil, TEMPORARY, dispatchers.place(core, "blocking", 0), AT_ROOT, ...)
+    local ref, reason = core.spawn(handle, nil, TEMPORARY, dispatchers.place(core, "blocking", 0), CALL, ...)
     if not ref then
       raise(reason == "stopping" and "dead" or "failed", reason)
     end

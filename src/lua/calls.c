@@ -222,8 +222,8 @@ static int l_native(lua_State *L)
     return 1;
 }
 
-/* What few spawns ask for: at 5, false or a table { script =, root =, link =, monitor =, shutdown = milliseconds,
- * reentrant = n }. */
+/* What few spawns ask for: at 5, false or a table { script =, root =, call =, link =, monitor =,
+ * shutdown = milliseconds, reentrant = n }. */
 typedef struct rare {
     pr_msg *link, *monitor;            /* the spawner's nodes */
     uint32_t number;
@@ -256,6 +256,7 @@ static bool rare_options(lua_State *L, pr_lua *x, rare *r, pr_spawn *s)
 {
     s->script = option(L, "script");
     s->at_root = option(L, "root");
+    s->call = option(L, "call");
     bool link = option(L, "link"), watch = option(L, "monitor");
     lua_getfield(L, 5, "shutdown");
     if ((s->has_shutdown = lua_isnumber(L, -1)))
