@@ -1,10 +1,11 @@
 -- Reentrant actors: messages are taken while earlier handlers are suspended; one handler runs at a time all the same.
 --
--- Mutants that these find: a bound off by one; a reply that goes to the oldest handler rather than its own; a hand
--- (sender, ask, stash) that is the last message's; a receive that loses its message to a new handler; a tell that lets
--- other handlers in; a yield that starves messages, or messages that starve a yield; a failure after which the other
--- handlers go on, or whose askers wait for their time-out; a stop that does not wait for handlers, or for those in
--- receive; an edge for the deadlock search below the bound, or after an ask has been passed on.
+-- Mutants that these find: a bound off by one; handlers that go on in another order than their replies came; a reply
+-- that goes to the oldest handler rather than its own; a hand (sender, ask, stash) that is the last message's; a receive
+-- that loses its message to a new handler; a tell that lets other handlers in; a yield that starves messages, or messages
+-- that starve a yield; a failure after which the other handlers go on, or whose askers wait for their time-out; a stop that
+-- does not wait for handlers, or for those in receive; an edge for the deadlock search below the bound, or after an ask has
+-- been passed on.
 
 local pierrot = require "pierrot"
 
@@ -139,6 +140,36 @@ describe("a reentrant actor", function()
       end
     end)
   end
+
+  it("goes on with its handlers in the order in which what they wait for comes", function()
+    for worker = 1, 2 do
+      local gate = pierrot.spawn { { start = Gate.start, on = {
+        hold = Gate.on.hold, count = Gate.on.count,
+        release = function(self, keys)     -- all in one turn: several are ready before the first goes on
+          for _, key in ipairs(keys) do self.held[key][1]:reply(key) end
+        end,
+      } }, worker = worker }
+      local w = pierrot.spawn { {
+        start = function(self) self.order = {} end,
+        on = {
+          hold = function(self, key)
+            local answer = gate:ask_within(60, "hold", key)
+            self.order[#self.order + 1] = answer
+            return true
+          end,
+          order = function(self) return table.concat(self.order, " ") end,
+        },
+      }, reentrant = true, worker = 1 }
+      local askers, keys = {}, { 3, 7, 1, 5, 8, 2, 6, 4 }
+      for key = 1, #keys do
+        askers[key] = background(w, "hold", key)
+        holds(gate, key)
+      end
+      gate:tell("release", keys)
+      for key = 1, #keys do assert.same({ true, true }, { askers[key]:ask "get" }) end
+      assert.equal(table.concat(keys, " "), w:ask "order")
+    end
+  end)
 
   it("runs one handler at a time: a tell is no suspension, however many there are", function()
     local sink = pierrot.spawn { function() end, worker = 1 }
