@@ -228,13 +228,14 @@ install: all ## install below PREFIX (/usr/local), with DESTDIR in front
 	ln -sf libpierrot.so.$(VERSION) "$(D)/lib/$(SONAME)"
 	ln -sf $(SONAME) "$(D)/lib/libpierrot.so"
 	install -D -m 644 $(BUILD)/pierrot.pc "$(D)/lib/pkgconfig/pierrot.pc"
+	install -D -m 644 man/pierrot.1 "$(D)/share/man/man1/pierrot.1"
 	$(Q)for f in $(DOCS); do install -D -m 644 $$f "$(D)/share/doc/pierrot/$${f#docs/}" || exit 1; done
 	$(Q)for f in $(EXAMPLES); do install -D -m 644 $$f "$(D)/share/pierrot/$$f" || exit 1; done
 
 # Only what install put there: files by name, and our own directories once they are empty.
 uninstall: ## remove what install put there
 	rm -f "$(D)/bin/pierrot" "$(D)/lib/lua/5.1/pierrot.so"
-	rm -f "$(D)/share/lua/5.1/pierrot/meta.lua" "$(D)/include/pierrot.h" "$(D)/lib/pkgconfig/pierrot.pc"
+	rm -f "$(D)/share/man/man1/pierrot.1" "$(D)/share/lua/5.1/pierrot/meta.lua" "$(D)/include/pierrot.h" "$(D)/lib/pkgconfig/pierrot.pc"
 	rm -f "$(D)/lib/libpierrot.a" "$(D)/lib/libpierrot.so" "$(D)/lib/$(SONAME)" "$(D)/lib/libpierrot.so.$(VERSION)"
 	$(Q)for f in $(DOCS); do rm -f "$(D)/share/doc/pierrot/$${f#docs/}"; done
 	$(Q)for f in $(EXAMPLES); do rm -f "$(D)/share/pierrot/$$f"; done

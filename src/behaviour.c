@@ -4,6 +4,7 @@
 #include "alloc.h"
 #include "share.h"
 
+#include <stdio.h>
 #include <string.h>
 
 int pr_behaviours_init(pr_behaviours *t)
@@ -18,6 +19,7 @@ static void release(pr_behaviour *b)
         pr_share_drop(b->shares[i]);
     pr_free(b->shares);
     pr_free(b->own_name);
+    pr_free(b->own_version);
     pr_free(b);
 }
 
@@ -69,6 +71,8 @@ pr_behaviour *pr_behaviour_intern(pr_behaviours *t, const void *bytes, size_t si
             atomic_store_explicit(&b->references, 1, memory_order_relaxed);
             b->index = t->free_count > 0 ? t->free[--t->free_count] : t->next_index++;
             b->generation = ++t->generation;
+            b->version = 1;
+            b->next_version = b->previous_version = b;
             b->hash = hash;
             b->size = size;
             memcpy(b->bytes, bytes, size);
@@ -89,6 +93,8 @@ pr_behaviour *pr_behaviour_private(pr_behaviours *t, const char *name)
         return NULL;
     atomic_store_explicit(&b->references, 1, memory_order_relaxed);
     b->is_private = true;
+    b->version = 1;
+    b->next_version = b->previous_version = b;
     b->name = memcpy(b->bytes, name, name_size);
     pthread_mutex_lock(&t->lock);
     b->index = t->free_count > 0 ? t->free[--t->free_count] : t->next_index++;
@@ -127,6 +133,98 @@ bool pr_behaviour_refers(pr_behaviours *t, pr_behaviour *b, pr_share *const *sha
     return true;
 }
 
+void pr_behaviour_say_version(pr_behaviours *t, pr_behaviour *b, const char *version, bool is_number)
+{
+    size_t size = strlen(version) + 1;
+    pthread_mutex_lock(&t->lock);
+    if (!b->own_version && (b->own_version = pr_alloc(size))) {
+        memcpy(b->own_version, version, size);
+        b->version_is_number = is_number;
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+int pr_behaviour_shown(pr_behaviours *t, const pr_behaviour *b, char *buf, size_t cap)
+{
+    pthread_mutex_lock(&t->lock);
+    int n = snprintf(buf, cap, "%s", b->own_name ? b->own_name : b->name);
+    pthread_mutex_unlock(&t->lock);
+    return n;
+}
+
+bool pr_behaviour_version_locked(const pr_behaviour *b, char *buf, size_t cap)
+{
+    if (b->own_version)
+        snprintf(buf, cap, "%s", b->own_version);
+    else
+        snprintf(buf, cap, "%u", b->version);
+    return !b->own_version || b->version_is_number;
+}
+
+bool pr_behaviour_version(pr_behaviours *t, const pr_behaviour *b, char *buf, size_t cap)
+{
+    pthread_mutex_lock(&t->lock);
+    bool number = pr_behaviour_version_locked(b, buf, cap);
+    pthread_mutex_unlock(&t->lock);
+    return number;
+}
+
+void pr_behaviour_supersede(pr_behaviours *t, pr_behaviour *b, pr_behaviour *next)
+{
+    pthread_mutex_lock(&t->lock);
+    next->version = b->version + 1;
+    pr_behaviour *v = b;
+    do {
+        pr_behaviour *before = atomic_load_explicit(&v->newer, memory_order_relaxed);
+        if (before)   /* it is `b`, which the caller holds: no last reference */
+            atomic_fetch_sub_explicit(&before->references, 1, memory_order_acq_rel);
+        pr_behaviour_hold(next);
+        atomic_store_explicit(&v->newer, next, memory_order_relaxed);
+        v = v->next_version;
+    } while (v != b);
+    next->next_version = b->next_version;
+    next->previous_version = b;
+    b->next_version->previous_version = next;
+    b->next_version = next;
+    pthread_mutex_unlock(&t->lock);
+}
+
+pr_behaviour *pr_behaviour_newest(pr_behaviours *t, pr_behaviour *b)
+{
+    pthread_mutex_lock(&t->lock);
+    pr_behaviour *newer = atomic_load_explicit(&b->newer, memory_order_relaxed);
+    if (newer)
+        b = newer;
+    pr_behaviour_hold(b);
+    pthread_mutex_unlock(&t->lock);
+    return b;
+}
+
+size_t pr_behaviours_list(pr_behaviours *t, pr_behaviour **found, size_t most)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&t->lock);
+    for (int i = 0; i < 256; i++)
+        for (pr_behaviour *b = t->bucket[i]; b; b = b->next)
+            if (!atomic_load_explicit(&b->newer, memory_order_relaxed)) {
+                if (n < most && !revive(b))
+                    continue;
+                if (n < most)
+                    found[n] = b;
+                n++;
+            }
+    pthread_mutex_unlock(&t->lock);
+    return n;
+}
+
+uint32_t pr_behaviours_serial(pr_behaviours *t)
+{
+    pthread_mutex_lock(&t->lock);
+    uint32_t serial = ++t->generation;
+    pthread_mutex_unlock(&t->lock);
+    return serial;
+}
+
 void pr_behaviour_hold(pr_behaviour *b)
 {
     atomic_fetch_add_explicit(&b->references, 1, memory_order_relaxed);
@@ -144,6 +242,8 @@ void pr_behaviour_drop(pr_behaviours *t, pr_behaviour *b)
             at = &(*at)->next;
         *at = b->next;
     }
+    b->next_version->previous_version = b->previous_version;
+    b->previous_version->next_version = b->next_version;
     if (t->free_count == t->free_capacity) {
         uint32_t capacity = t->free_capacity ? 2 * t->free_capacity : 64;
         uint32_t *grown = pr_realloc(t->free, capacity * sizeof *grown);
@@ -155,5 +255,8 @@ void pr_behaviour_drop(pr_behaviours *t, pr_behaviour *b)
     if (t->free_count < t->free_capacity)   /* else the number is lost, which harms nobody */
         t->free[t->free_count++] = b->index;
     pthread_mutex_unlock(&t->lock);
+    pr_behaviour *newer = atomic_load_explicit(&b->newer, memory_order_relaxed);
     release(b);
+    if (newer)
+        pr_behaviour_drop(t, newer);
 }

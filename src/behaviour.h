@@ -2,7 +2,10 @@
  *
  * A behaviour is immutable but for its counts. It is held by living actors and by the states that may
  * spawn it again; when nobody holds it, its number is used again with the next generation, by which a
- * worker tells that what it has loaded under that number is old. Any thread; the table has a lock. */
+ * worker tells that what it has loaded under that number is old. Any thread; the table has a lock.
+ *
+ * A behaviour may be superseded by a newer version, which is one of its own. All living versions know each other, and
+ * those superseded hold the newest: so one that idle actors still have does not keep those between alive. */
 #ifndef PR_BEHAVIOUR_H
 #define PR_BEHAVIOUR_H
 
@@ -24,6 +27,12 @@ typedef struct pr_behaviour {
     struct pr_share **shares;     /* that its code refers to: held; set once, under the lock */
     uint32_t share_count;
     char *own_name;               /* NULL, or what the loaded behaviour calls itself; set once, under the lock */
+    char *own_version;            /* the same, of its field `version` ... */
+    bool version_is_number;       /* ... as text */
+    uint32_t version;             /* from 1; under the lock while it is superseding another */
+    _Atomic(struct pr_behaviour *) newer; /* the newest version, NULL: this is it. Under the lock, where a reference is held;
+                                             relaxed elsewhere: to be looked up by pr_behaviour_newest */
+    struct pr_behaviour *next_version, *previous_version; /* living versions, a ring without a head; under the lock */
     size_t size;
     uint8_t bytes[];
 } pr_behaviour;
@@ -45,6 +54,22 @@ pr_behaviour *pr_behaviour_private(pr_behaviours *t, const char *name);
 void pr_behaviour_rename(pr_behaviours *t, pr_behaviour *b, const char *name);
 /* Its bytes refer to these: it holds them as long as it lives, whoever said so first. False: no memory. */
 bool pr_behaviour_refers(pr_behaviours *t, pr_behaviour *b, struct pr_share *const *shares, uint32_t count);
+/* What its field `version` says, known once it is loaded; the first one stays. */
+void pr_behaviour_say_version(pr_behaviours *t, pr_behaviour *b, const char *version, bool is_number);
+/* What people call it. */
+int pr_behaviour_shown(pr_behaviours *t, const pr_behaviour *b, char *buf, size_t cap);
+/* As text: its field `version`, or the number of its version. Whether that is a number. */
+bool pr_behaviour_version(pr_behaviours *t, const pr_behaviour *b, char *buf, size_t cap);
+bool pr_behaviour_version_locked(const pr_behaviour *b, char *buf, size_t cap);   /* the caller holds the lock */
+/* `b` and all its earlier versions are superseded by `next`, which has been nobody's version yet. The caller holds both. */
+void pr_behaviour_supersede(pr_behaviours *t, pr_behaviour *b, pr_behaviour *next);
+/* Its newest version, with a reference for the caller, who holds `b`. */
+pr_behaviour *pr_behaviour_newest(pr_behaviours *t, pr_behaviour *b);
+/* All that can be spawned here and are the newest of their versions, up to `most`, with a reference each; how many there
+ * are. Any place of `found` beyond that is left. */
+size_t pr_behaviours_list(pr_behaviours *t, pr_behaviour **found, size_t most);
+/* A number that no behaviour of this runtime has had as its generation. */
+uint32_t pr_behaviours_serial(pr_behaviours *t);
 void pr_behaviour_hold(pr_behaviour *b);
 void pr_behaviour_drop(pr_behaviours *t, pr_behaviour *b);
 

@@ -45,7 +45,7 @@ void pr_log_exceeded(pr_worker *w, uint64_t child, const pr_rules *rules, bool e
     if (!pr_log_on(&w->rt->log, PR_LOG_ERROR) || !pr_log_gate(&w->rt->log))
         return;
     pr_actor_describe(w->rt, child, who, sizeof who);
-    pr_logf(&w->rt->log, PR_LOG_ERROR, "%s %s: it would be restarted more than %u times in %g s", who,
+    pr_logf_of(&w->rt->log, child, PR_LOG_ERROR, "%s %s: it would be restarted more than %u times in %g s", who,
             escalates ? "makes its parent fail" : "is stopped", rules->intensity, (double)rules->period_ms / 1000);
 }
 
@@ -221,7 +221,7 @@ static void rebirth(pr_worker *w, pr_actor *a)
     if (pr_log_on(&w->rt->log, PR_LOG_INFO) && pr_log_gate(&w->rt->log)) {
         char who[256];
         pr_actor_describe(w->rt, pr_actor_id(a), who, sizeof who);
-        pr_logf(&w->rt->log, PR_LOG_INFO, "%s is restarted", who);
+        pr_logf_of(&w->rt->log, pr_actor_id(a), PR_LOG_INFO, "%s is restarted", who);
     }
 }
 
@@ -280,7 +280,7 @@ static void die(pr_worker *w, pr_actor *a)
     if (pr_log_on(&rt->log, PR_LOG_DEBUG)) {
         char who[256];
         pr_actor_describe(rt, pr_actor_id(a), who, sizeof who);
-        pr_logf(&rt->log, PR_LOG_DEBUG, "%s has ended", who);
+        pr_logf_of(&rt->log, pr_actor_id(a), PR_LOG_DEBUG, "%s has ended", who);
     }
     bool script_failed = a->kind == PR_KIND_SCRIPT && a->flags & PR_FLAG_FAILED;
     uint64_t id = pr_actor_id(a);

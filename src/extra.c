@@ -26,7 +26,7 @@ static void fires(pr_worker *w, pr_alarm *alarm)
         wait = a->extra->parked.waiting.first ? a->extra->parked.waiting.first : a->extra->parked.ready.first;
     if (a->ops->where)
         a->ops->where(w, wait->suspended, where, sizeof where);
-    pr_logf(&w->rt->log, PR_LOG_WARN, "%s did not stop within %g s: its suspended handler is dropped%s%s", who,
+    pr_logf_of(&w->rt->log, pr_actor_id(a), PR_LOG_WARN, "%s did not stop within %g s: its suspended handler is dropped%s%s", who,
             (double)a->extra->shutdown_ms / 1000, where[0] ? " at " : "", where);
     pr_flags_set(a, PR_FLAG_KILL);
     pr_handlers_settle(w, a);

@@ -47,7 +47,7 @@ static void log_failure(pr_worker *w, pr_actor *a, const char *during)
     int n = snprintf(head, sizeof head, "%s failed %s%s: ", who, during, what);
     char *line = pr_alloc((size_t)n + text_len + 1 + trace_len);
     if (!line) {
-        pr_logf(&w->rt->log, PR_LOG_ERROR, "%sthere is no memory to say how", head);
+        pr_logf_of(&w->rt->log, pr_actor_id(a), PR_LOG_ERROR, "%sthere is no memory to say how", head);
         return;
     }
     char *end = put(put(line, head, (size_t)n), text, text_len);
@@ -56,7 +56,7 @@ static void log_failure(pr_worker *w, pr_actor *a, const char *during)
     if (script)
         pr_log_last_words(&w->rt->log, line, (size_t)(end - line));
     else
-        pr_log_write(&w->rt->log, PR_LOG_ERROR, line, (size_t)(end - line));
+        pr_log_write_of(&w->rt->log, pr_actor_id(a), PR_LOG_ERROR, line, (size_t)(end - line));
     pr_free(line);
 }
 

@@ -2,6 +2,7 @@
 #include "log.h"
 
 #include "alloc.h"
+#include "log_writer.h"
 #include "parker.h"
 
 #include <errno.h>
@@ -112,6 +113,8 @@ void pr_log_last_words(pr_log *log, const char *text, size_t len)
         pr_log_lay_out(PR_LOG_ERROR, text, len, true, put_stderr, NULL);
     else
         log->sink(log->context, PR_LOG_ERROR, text, len);
+    if (log->sink == pr_log_writer_take)
+        pr_log_writer_flush(log->context, 1000);
 }
 
 void pr_log_init(pr_log *log, enum pr_log_level level, pr_log_sink sink, void *context)
@@ -121,7 +124,17 @@ void pr_log_init(pr_log *log, enum pr_log_level level, pr_log_sink sink, void *c
     atomic_store_explicit(&log->gate_s, 0, memory_order_relaxed);
     atomic_store_explicit(&log->gate_passed, 0, memory_order_relaxed);
     atomic_store_explicit(&log->gate_held, 0, memory_order_relaxed);
+    atomic_store_explicit(&log->dropped, 0, memory_order_relaxed);
     log->context = context;
+}
+
+__thread uint64_t pr_log_actor;
+
+void pr_log_write_of(pr_log *log, uint64_t id, enum pr_log_level level, const char *text, size_t len)
+{
+    pr_log_actor = id;
+    pr_log_write(log, level, text, len);
+    pr_log_actor = 0;
 }
 
 void pr_log_write(pr_log *log, enum pr_log_level level, const char *text, size_t len)
@@ -130,15 +143,10 @@ void pr_log_write(pr_log *log, enum pr_log_level level, const char *text, size_t
         log->sink(log->context, level, text, len);
 }
 
-void pr_logf(pr_log *log, enum pr_log_level level, const char *format, ...)
+static void write_formatted(pr_log *log, enum pr_log_level level, const char *format, va_list args, va_list again)
 {
-    if (!pr_log_on(log, level))
-        return;
     char small[1024];
-    va_list args;
-    va_start(args, format);
     int n = vsnprintf(small, sizeof small, format, args);
-    va_end(args);
     if (n < 0)
         return;
     if ((size_t)n < sizeof small) {
@@ -150,11 +158,35 @@ void pr_logf(pr_log *log, enum pr_log_level level, const char *format, ...)
         pr_log_write(log, level, small, sizeof small - 1);
         return;
     }
-    va_start(args, format);
-    vsnprintf(big, (size_t)n + 1, format, args);
-    va_end(args);
+    vsnprintf(big, (size_t)n + 1, format, again);
     pr_log_write(log, level, big, (size_t)n);
     pr_free(big);
+}
+
+void pr_logf(pr_log *log, enum pr_log_level level, const char *format, ...)
+{
+    va_list args, again;
+    if (!pr_log_on(log, level))
+        return;
+    va_start(args, format);
+    va_copy(again, args);
+    write_formatted(log, level, format, args, again);
+    va_end(again);
+    va_end(args);
+}
+
+void pr_logf_of(pr_log *log, uint64_t id, enum pr_log_level level, const char *format, ...)
+{
+    va_list args, again;
+    if (!pr_log_on(log, level))
+        return;
+    pr_log_actor = id;
+    va_start(args, format);
+    va_copy(again, args);
+    write_formatted(log, level, format, args, again);
+    va_end(again);
+    va_end(args);
+    pr_log_actor = 0;
 }
 
 void pr_log_gate_flush(pr_log *log)

@@ -20,6 +20,7 @@ typedef struct pr_log {
     _Atomic int level;      /* relaxed: a change reaches the others soon */
     pr_log_sink sink;
     void *context;
+    _Atomic uint64_t dropped;                   /* records that a bounded sink had no room for; relaxed */
     _Atomic uint64_t gate_s;                    /* see pr_log_gate: the present second ... */
     _Atomic uint32_t gate_passed, gate_held;    /* ... and what came in it. All relaxed: a figure for people */
 } pr_log;
@@ -39,6 +40,11 @@ enum { PR_LOG_GROWTH = 4 };
 size_t pr_log_line(char *to, const char *text, size_t len, bool lines);
 void pr_logf(pr_log *log, enum pr_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same of a record about an actor, whose id sinks find in pr_log_actor. */
+void pr_log_write_of(pr_log *log, uint64_t id, enum pr_log_level level, const char *text, size_t len);
+void pr_logf_of(pr_log *log, uint64_t id, enum pr_log_level level, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+extern __thread uint64_t pr_log_actor;   /* during a call of a sink; 0: the record is about none */
 static inline int pr_log_on(pr_log *log, enum pr_log_level level)
 {
     return (int)level >= atomic_load_explicit(&log->level, memory_order_relaxed);

@@ -22,6 +22,19 @@ size_t pr_actor_behaviour_name(pr_runtime *rt, uint64_t id, char *buf, size_t ca
     return n < 0 ? 0 : (size_t)n < cap ? (size_t)n : cap - 1;
 }
 
+bool pr_actor_version(pr_runtime *rt, uint64_t id, char *buf, size_t cap)
+{
+    bool number = false;
+    buf[0] = 0;
+    pthread_mutex_lock(&rt->behaviours.lock);   /* as above */
+    pr_actor *a = pr_actor_find(&rt->actors, id);
+    const pr_behaviour *b = a ? PR_GET(a->behaviour) : NULL;
+    if (b)
+        number = pr_behaviour_version_locked(b, buf, cap);
+    pthread_mutex_unlock(&rt->behaviours.lock);
+    return number;
+}
+
 pr_status pr_name_register(pr_runtime *rt, const char *name, size_t len, uint64_t id, uint64_t *holder)
 {
     pr_actor *a = pr_actor_find(&rt->actors, id);

@@ -225,6 +225,8 @@ void pr_actor_unname(pr_runtime *rt, pr_actor *a, uint64_t id);
 uint32_t pr_actor_depth(pr_runtime *rt, pr_actor *a);
 /* The name of its behaviour; "dead" when there is no such actor. Any thread. */
 size_t pr_actor_behaviour_name(pr_runtime *rt, uint64_t id, char *buf, size_t cap);
+/* The version of it that the actor has, as text, empty where there is none; whether it is a number. Any thread. */
+bool pr_actor_version(pr_runtime *rt, uint64_t id, char *buf, size_t cap);
 /* Writes what people call the actor: behaviour, name and number. Any thread. */
 size_t pr_actor_describe(pr_runtime *rt, uint64_t id, char *buf, size_t cap);
 

@@ -27,6 +27,8 @@ local function runtime_options(command)
   command:option("--control", "listen at a Unix socket, for pierrot repl --attach, ctl and top"):argname("SOCKET")
   command:flag("--control-readonly", "there, only look")
   command:option("--log", "lowest level that is logged (default: info)"):choices(levels)
+  command:option("--log-format", "text (default), or json: an object a line"):choices { "text", "json" }
+  command:option("--log-file", "where the log goes; default: standard error"):argname("FILE")
   command:option("--config", "a Lua file that returns the options of pierrot.start; those given here count first")
     :argname("FILE.lua")
 end
@@ -47,6 +49,8 @@ local function make_parser()
   ctl:argument("request", "ps [PART], tree, stats, info NAME, stop NAME, log LEVEL, eval CODE"):args("1-2")
     :argname("REQUEST")
   ctl:flag("--json", "the answer as it comes, one line of JSON")
+  local top = parser:command("top", "what the actors of a running process are doing, live")
+  top:option("--attach", "where it listens (--control)"):argname("SOCKET"):count(1)
   local bench = parser:command("bench", "run the benchmarks")
   bench:argument("names", "which; default: all"):args("*"):argname("NAME")
   bench:flag("--peers", "beside it, the same work in Erlang and in C++ with CAF, where they are installed")
@@ -98,7 +102,7 @@ local function start(options, more)
     complain("--config: %s", problem)
     return false
   end
-  for _, name in ipairs { "workers", "throughput", "log", "control", "control_readonly" } do
+  for _, name in ipairs { "workers", "throughput", "log", "log_format", "log_file", "control", "control_readonly" } do
     if options[name] ~= nil then
       config[name] = options[name]
     end
@@ -190,6 +194,10 @@ function commands.ctl(options)
   return require("pierrot.client").ctl(options, complain)
 end
 
+function commands.top(options)
+  return require("pierrot.client").top(options.attach, complain)
+end
+
 function commands.bench(options)
   return require("pierrot.bench").main(options) or 0
 end
@@ -208,7 +216,9 @@ return function(catch_signals, _, ...)
   if argv[1] == "run" or argv[1] == "repl" then
     local at = 2
     while argv[at] and argv[at]:sub(1, 1) == "-" and argv[at] ~= "--" and argv[at] ~= "-" do
-      at = at + ((argv[at]:find("=", 1, true) or argv[at] == "-h" or argv[at] == "--help") and 1 or 2)
+      local alone = argv[at]:find("=", 1, true) or argv[at] == "-h" or argv[at] == "--help"
+        or argv[at] == "--control-readonly"
+      at = at + (alone and 1 or 2)
     end
     if argv[at] == "--" then
       at = at + 1

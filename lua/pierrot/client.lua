@@ -136,6 +136,13 @@ function client.ctl(options, complain)
   end
 end
 
+function client.top(path, complain)
+  if not connect(path, complain) then
+    return 1
+  end
+  return require("pierrot.top").run(complain)
+end
+
 -- attach --------------------------------------------------------------------------------------------------------
 
 function client.attach(path, history, complain)

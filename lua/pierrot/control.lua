@@ -1,6 +1,7 @@
 -- Serves the control socket: an actor that takes clients' requests, a JSON object in a line each, and answers in kind.
 --
--- A request: { "cmd": "ps" | "tree" | "stats" | "info" | "stop" | "log" | "eval" | "attach", "id": anything, ... }.
+-- A request: { "cmd": "ps" | "tree" | "stats" | "info" | "top" | "stop" | "log" | "eval" | "attach", "id": anything,
+-- ... }.
 -- An answer: { "id":, "ok": true, "result": } or { "id":, "ok": false, "error": }. An attached client sends
 -- { "line": }, { "complete": }, { "giveup": true }, { "end": true }, or the byte 3 alone, which src/control.c takes; it
 -- is sent { "out": }, { "prompt": }, { "completed": [insert, choices] }, { "bye": true }.
@@ -10,6 +11,7 @@
 local core = require "pierrot.core"
 local pierrot = require "pierrot"
 local json = require("cjson").new()
+local show = require "pierrot.prompt.show"
 
 json.decode_max_depth(20)
 json.encode_invalid_numbers(true)
@@ -18,8 +20,8 @@ local TREE_NODES = 10000
 
 local control = { name = "control", on = {} }
 
--- Encoding: lists are marked, since cjson takes an empty table for an object.
-local LIST = {}
+-- Encoding: lists are marked, since cjson takes an empty table for an object; and what is encoded already.
+local LIST, ENCODED = {}, {}
 
 local function list(t) return setmetatable(t, LIST) end
 
@@ -36,6 +38,8 @@ local function encode(value)
       parts[i] = encode(item)
     end
     return "[" .. table.concat(parts, ",") .. "]"
+  elseif getmetatable(value) == ENCODED then
+    return value[1]
   end
   for key, item in pairs(value) do
     parts[#parts + 1] = json.encode(tostring(key)) .. ":" .. encode(item)
@@ -148,6 +152,128 @@ function commands.log(request)
   return { before = before }
 end
 
+-- top -----------------------------------------------------------------------------------------------------------
+--
+-- A client's view lives as long as its connection. While there is one, this actor samples the workers and hears of
+-- failures.
+-- A picture goes as plain lists, which cost a tenth of encoding objects: see lua/pierrot/top.lua.
+
+local SAMPLE_SECONDS, MOST_FAILURES, RECENT = 0.02, 200, 10
+local keys = { depth = true, rate = true, time = true, restarts = true, age = true, actors = true }
+
+local function view_of(self, client)
+  local view = self.views[client]
+  if not view then
+    if not next(self.views) then
+      self.sampling = pierrot.send_every(SAMPLE_SECONDS, pierrot.self(), "\0sample")
+      pierrot.subscribe "failure"
+    end
+    view = { counted = core.top_view() }
+    self.views[client] = view
+  end
+  return view
+end
+
+local function close_view(self, client)
+  self.views[client] = nil
+  if self.sampling and not next(self.views) then
+    self.sampling:cancel()
+    pierrot.unsubscribe "failure"
+    self.sampling, self.failures, self.failed, self.recent = nil, {}, {}, {}
+  end
+end
+
+control.on["\0sample"] = function(self)
+  for _, view in pairs(self.views) do
+    core.top_sample(view.counted)
+  end
+end
+
+function control.on.event(self, topic, details)
+  if topic == "failure" then
+    local id = tostring(core.id_of(details.actor))
+    if not self.failures[id] then
+      self.failed[#self.failed + 1] = id
+    end
+    self.failures[id] = { message = tostring(details.error), traceback = details.traceback, at = pierrot.now() }
+    if #self.failed > MOST_FAILURES then
+      self.failures[table.remove(self.failed, 1)] = nil
+    end
+  end
+end
+
+-- One of the next messages of an actor that somebody looks at.
+control.on["\0trace"] = function(self, ref, sender, seconds, outcome, _, ...)
+  local id = tostring(core.id_of(ref))
+  local recent = self.recent[id] or {}
+  self.recent[id] = recent
+  local from = sender and tostring(sender) or "outside"
+  recent[#recent + 1] = { show.values({ width = math.huge }, ...), from, outcome, seconds }
+  if #recent > RECENT then
+    table.remove(recent, 1)
+  end
+end
+
+local function details_of(self, id)
+  local ref = actor_of { name = id }
+  local info = pierrot.info(ref)
+  if not info then
+    refuse("there is no actor '%s'", id)
+  end
+  local key = tostring(core.id_of(ref))
+  core.trace(ref, RECENT)   -- those until the next picture
+  local fields = {}
+  for name, value in pairs(info) do
+    if name == "parent" then
+      value = tostring(value)
+    elseif name == "children" then
+      value = #value
+    end
+    fields[name] = name ~= "ref" and value or nil
+  end
+  local failure = self.failures[key]
+  return { info = fields, recent = self.recent[key], failure = failure and
+           { failure.message, failure.traceback or "", pierrot.now() - failure.at } }
+end
+
+function commands.top(request, self, client)
+  local n, sort = request.n or 20, request.sort or "depth"
+  if type(n) ~= "number" or n < 0 or n > 1000 or n % 1 ~= 0 then
+    refuse "n: a whole number from 0 to 1000 expected"
+  elseif not keys[sort] then
+    refuse "sort: depth, rate, time, restarts, age or actors expected"
+  elseif request.filter ~= nil and (type(request.filter) ~= "string" or #request.filter > 60) then
+    refuse "filter: a string of at most 60 bytes expected"
+  end
+  local view = view_of(self, client)
+  local grouped = request.by == "behaviour"
+  local found, total, head = core.top_look(view.counted, grouped, sort, n, request.filter)
+  local rows = {}
+  for i, a in ipairs(found) do
+    rows[i] = { a.id, a.name or "", a.behaviour, a.state, a.depth, a.oldest or -1, a.rate, a.time, a.restarts, a.age,
+                a.actors or 1, a.deepest or a.depth, a.worker or 0, a.version or 1 }
+  end
+  local stats = pierrot.stats()
+  local lua_kb = 0
+  for _, dispatcher in pairs(stats.dispatchers) do
+    for _, worker in ipairs(dispatcher.by_worker) do
+      lua_kb = lua_kb + worker.lua_kb
+    end
+  end
+  if head.seconds > 0 then
+    view.rate = (stats.handled - view.handled) / head.seconds
+  end
+  if head.seconds > 0 or not view.handled then
+    view.handled = stats.handled
+  end
+  return setmetatable({ json.encode {
+    pid = core.pid(), uptime = stats.uptime, actors = stats.actors, queued = head.queued, busy = head.busy,
+    rate = view.rate or 0, memory = head.resident_kb, lua = lua_kb,
+    dead_letters = stats.dead_letters, failures = stats.failures, restarts = stats.restarts, total = total, rows = rows,
+    detail = request.detail and details_of(self, tostring(request.detail)) or nil,
+  } }, ENCODED)
+end
+
 -- Sessions --------------------------------------------------------------------------------------------------------
 
 local function open_session(self, client, request)
@@ -191,7 +317,7 @@ local function take(self, client, request)
   end
   local command = commands[request.cmd]
   if not command then
-    refuse("unknown cmd (there are ps, tree, stats, info, stop, log, eval, attach)")
+    refuse("unknown cmd (there are ps, tree, stats, info, top, stop, log, eval, attach)")
   elseif self.readonly and changing[request.cmd] then
     refuse("%s: this control socket is read-only", request.cmd)
   end
@@ -206,6 +332,7 @@ end
 function control.start(self, options)
   self.readonly = options.readonly
   self.sessions, self.clients, self.attached = {}, {}, {}
+  self.views, self.failures, self.failed, self.recent = {}, {}, {}, {}
 end
 
 control.on["\0request"] = function(self, client, line)
@@ -229,6 +356,7 @@ control.on["\0request"] = function(self, client, line)
 end
 
 control.on["\0gone"] = function(self, client)
+  close_view(self, client)
   local session = self.sessions[client]
   self.sessions[client], self.attached[client] = nil, nil
   if session then

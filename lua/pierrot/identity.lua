@@ -83,6 +83,20 @@ local function module_names()
   return names
 end
 
+-- What a module was before `pierrot.reload` replaced it, and what lay in it: goes by name still. Weak.
+local former_of, former_field = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
+
+-- identity.replaced(name, former value of the module)
+function identity.replaced(name, former)
+  if not HAS_IDENTITY[type(former)] then return end
+  former_of[former] = name
+  for field, value in next, type(former) == "table" and former or {} do
+    if type(field) == "string" and HAS_IDENTITY[type(value)] and not module_of[value] or module_of[value] == name then
+      former_of[value], former_field[value] = name, field
+    end
+  end
+end
+
 -- Learns all names anew.
 function identity.learn_all()
   module_of, field_of = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
@@ -123,7 +137,13 @@ end
 -- After a refresh only.
 function identity.find(value)
   local name = module_of[value]
-  if name == nil then return nil end
+  if name == nil then
+    name = former_of[value]
+    if name == nil then return nil end
+    local field = former_field[value]
+    if field == nil then return identity.MODULE, name end
+    return identity.FIELD, name, field
+  end
   local field = field_of[value]
   if name == "_G" then return identity.STANDARD, field end
   local module = loaded[name]

@@ -13,6 +13,7 @@ local mailboxes = require "pierrot.mailbox"
 local dispatchers = require "pierrot.dispatchers"
 local blocking = require "pierrot.blocking"
 local share = require "pierrot.share"
+local reload = require "pierrot.reload"
 
 local pierrot = { version = core.version }
 package.preload["pierrot.core"] = function() return core end   -- for the modules of the prompt and the command
@@ -190,18 +191,9 @@ end
 -- A behaviour in a message: { [CARRIED] = its bytes, [SEAL] = that of them, name =, shared = { shared values in it } }.
 local CARRIED, SEAL = "\0carried", "\0seal"
 
--- API.md has these; accepting and ignoring them would be a lie.
-local fields_later = { "upgrade" }
-
 -- The handle of a behaviour for core.spawn, or nil and what is wrong with it.
 local function carry(behaviour)
-  if type(behaviour) == "table" then
-    for _, field in ipairs(fields_later) do
-      if rawget(behaviour, field) ~= nil then
-        return nil, ("the field '%s' of a behaviour is not in this version of pierrot"):format(field)
-      end
-    end
-  elseif type(behaviour) == "function" and debug.getinfo(behaviour, "S").what == "C" then
+  if type(behaviour) == "function" and debug.getinfo(behaviour, "S").what == "C" then
     return nil, "a C function cannot be a behaviour: wrap it in a Lua function"
   end
   if type(behaviour) == "table" and rawget(behaviour, CARRIED) then
@@ -437,7 +429,7 @@ hook("load", function(bytes)
   elseif bytes:sub(1, #module_mark) == module_mark then
     bytes = transport.module(bytes:sub(#module_mark + 1))
   end
-  return blocking.load(bytes) or transport.unpack(bytes, core.globals or _G)
+  return blocking.load(bytes) or reload.load(bytes) or transport.unpack(bytes, core.globals or _G)
 end)
 
 share.install(pierrot, core, misuse, hook)
@@ -463,6 +455,7 @@ require("pierrot.supervisor").install(pierrot, core, misuse, function(spec)
 end)
 require("pierrot.asks").install(pierrot, misuse)
 blocking.install(pierrot, core, misuse, is_ref, name_of)
+reload.install(pierrot, core, misuse, carry, name_of)
 
 -- The log ------------------------------------------------------------------------------------------------------
 
@@ -526,7 +519,8 @@ local PROMPTS = {}
 pierrot._prompts = PROMPTS
 
 local start_options = { workers = true, throughput = true, ask_timeout = true, log = true, spin = true,
-                        dispatchers = true, control = true, control_readonly = true }
+                        dispatchers = true, control = true, control_readonly = true,
+                        log_format = true, log_file = true }
 local start_later = { memory_limit = true, seed = true }
 
 function pierrot.start(options)
@@ -539,12 +533,19 @@ function pierrot.start(options)
       misuse(2, "start: the option '%s' is not in this version of pierrot", key)
     elseif not start_options[key] and key ~= PROMPTS then
       misuse(2, "start: unknown option '%s' (there are workers, throughput, ask_timeout, log, spin, dispatchers, "
-             .. "control, control_readonly)", tostring(key))
+             .. "log_format, log_file, control, control_readonly)", tostring(key))
     end
   end
   local level = levels[options.log or "info"]
   if not level then
     misuse(2, 'start: log: "debug", "info", "warn", "error" or "none" expected, got %s', tostring(options.log))
+  end
+  local format, file = options.log_format or "text", options.log_file
+  if format ~= "text" and format ~= "json" then
+    misuse(2, 'start: log_format: "text" or "json" expected, got %s', tostring(format))
+  elseif file ~= nil and (type(file) ~= "string" or file == "" or file:find "%z") then
+    misuse(2, "start: log_file: the path of a file (string) expected, got %s",
+           type(file) == "string" and "none" or type(file))
   end
   local workers = number_option(options, "workers", nil, 1, 1024, true)
   local throughput = number_option(options, "throughput", 32, 1, 1e9, true)
@@ -563,7 +564,7 @@ function pierrot.start(options)
   if options[PROMPTS] or control then
     list[#list + 1] = { "prompts", 2, false, true }
   end
-  local started, reason = core.start(workers, throughput, ask_timeout, level, spin, list)
+  local started, reason = core.start(workers, throughput, ask_timeout, level, spin, list, file, format == "json")
   if not started then
     return nil, reason
   end

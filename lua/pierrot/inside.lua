@@ -212,6 +212,16 @@ return function(core, transport)
     return ...
   end
 
+  -- Runs the chunk of a module, which may add globals, without its becoming the module: as pcall.
+  local function ran(...)
+    loading = loading - 1
+    return ...
+  end
+  function core.run_module(chunk, name)
+    loading = loading + 1
+    return ran(pcall(chunk, name))
+  end
+
   function require(name)
     loading = loading + 1
     return loaded(name, type(name) == "string" and package.loaded[name], pcall(real_require, name))

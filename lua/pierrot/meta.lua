@@ -44,6 +44,8 @@ local Ref = {}
 ---@field receive? pierrot.Handler takes every other message; without it that is a dead letter
 ---@field stop? fun(self: table, reason: any) at the end of each life whose `start` succeeded
 ---@field supervise? pierrot.Supervise how it treats failing children
+---@field version? number|string what `info` shows and `upgrade` gets; default: 1, and one more with each reload
+---@field upgrade? fun(self: table, old_version: number|string) before the first message after a reload; it cannot wait
 ---@field trap_exit? boolean exits of links arrive as messages: "exit", ref, reason
 
 --- The option `mailbox` of spawn as a table. `overflow` is what happens to a message that is too many: nil and "full"
@@ -107,6 +109,7 @@ local Ref = {}
 ---@field id string
 ---@field name? string the first of its registered names
 ---@field behaviour string
+---@field version? number|string of its behaviour: its field `version`, or 1, 2, ... (see reload); nil for a plain program's thread
 ---@field dispatcher? string nil for a plain program's thread
 ---@field worker? integer within its dispatcher; nil while it has not started
 ---@field state "idle"|"scheduled"|"processing"|"suspended"|"stopping"
@@ -157,6 +160,7 @@ local Ref = {}
 ---@field memberships integer of actors in groups, now
 ---@field shared integer shared values, now
 ---@field shared_bytes integer what these take in the runtime, beside each worker's own tables
+---@field log_dropped integer records that a slow disk or reader had no room for: see log_file
 ---@field events_lost integer events that slow subscribers did not get
 ---@field spawned integer
 ---@field ended integer
@@ -186,6 +190,8 @@ local Ref = {}
 ---@field throughput? integer messages an actor handles in one turn; default 32
 ---@field ask_timeout? number default 5
 ---@field log? pierrot.LogLevel default "info"
+---@field log_format? "text"|"json" default "text"
+---@field log_file? string where the log goes; default: standard error. With this or "json" a thread writes it, and nobody waits
 ---@field dispatchers? table<string, integer|pierrot.DispatcherOptions> by name; workers, or more. "blocking" has 4 by default
 ---@field control? string path of a Unix socket to listen at, for `pierrot ctl` and `pierrot repl --attach`; mode 0600
 ---@field control_readonly? boolean there, only look; default false
@@ -295,6 +301,23 @@ local pierrot = {}
 ---@return "exists"|"stopping"|"not enough memory"|pierrot.Monitor|nil reason with `monitor = true` and a ref: the monitor
 ---@return pierrot.Ref? holder
 function pierrot.spawn(behaviour, ...) end
+
+--- Puts a new version of a module in the place of the one that runs: on every worker its file is read anew, and what uses
+--- the module (behaviours that it is, that lie in it, whose code refers to it) takes the new version. An actor has it with
+--- its next message, `self` kept; before that `upgrade(self, old_version)` is called, if the new behaviour has it. With
+--- two arguments, replaces a behaviour, given itself or by the name that `info` shows, by another.
+--- A version that does not load changes nothing: nil and what is wrong. Else true, and how many workers were held up and
+--- take it when they are free. Waits.
+---
+--- ```lua
+--- assert(pierrot.reload "shop.cart")
+--- assert(pierrot.reload("counter", { on = { inc = function(self, by) self.n = self.n + 2 * by end } }))
+--- ```
+---@param module string|pierrot.Behaviour|pierrot.Handler
+---@param new? pierrot.Behaviour|pierrot.Handler|string
+---@return true|nil ok
+---@return number|string waiting how many workers have yet to take it; or what is wrong
+function pierrot.reload(module, new) end
 
 --- Watches an actor: once, at its end, `"down", ref, reason, monitor` arrives as a message; at once with the reason
 --- "noproc" when it is dead. Reasons: "normal", "shutdown", "killed", an error object, or what `stop` was given. A

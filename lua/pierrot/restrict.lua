@@ -234,5 +234,10 @@ return function(core, pierrot, allowed)
       end
     end
     core.globals, core.load_mode = globals, mode
+    -- For reload.lua: where scripts find their modules.
+    core.script_modules = {
+      loaded = loaded, compile = compile, files = allowed.files,
+      set = function(name, module) loaded[name], named[name] = module, module end,
+    }
   end
 end

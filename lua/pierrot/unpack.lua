@@ -47,7 +47,12 @@ local function refuse_global(_, name)
     :format(tostring(name)), 2)
 end
 
+-- Modules that are used in place of those loaded, by name: set while a new version is tried. See reload.lua.
+unpack.staged = {}
+
 local function find_module(name)
+  local staged = unpack.staged[name]
+  if staged ~= nil then return staged end
   local ok, module = pcall(identity.require or require, name)
   if not ok then
     error(("module '%s' cannot be loaded on this worker: %s"):format(name, tostring(module)), 0)
@@ -159,6 +164,20 @@ local function fill_function(u, fn, env)
     local name = take(u)
     rawset(env, name, take(u))
   end
+end
+
+-- unpack.mentions(bytes, name) -> whether this is a behaviour, and is or uses that module or what lies in it
+function unpack.mentions(bytes, name)
+  if not bytes:find(name, 1, true) then return false end
+  local ok, packed = pcall(buffer.decode, bytes)
+  if not ok or type(packed) ~= "table" or packed[1] ~= format.magic then return false end
+  local heads, at = packed[2], 1
+  while heads[at] do
+    local kind = heads[at]
+    if (kind == MODULE or kind == FIELD) and heads[at + 1] == name then return true end
+    at = at + (kind == TABLE and 1 or (kind == FUNCTION or kind == FIELD or kind == format.SHARED) and 3 or 2)
+  end
+  return false
 end
 
 -- unpack.behaviour(bytes, globals) -> behaviour, nil; or behaviour and its name where it is not

@@ -12,6 +12,7 @@
 
 #include "../control.h"
 #include "../decision.h"
+#include "../log_writer.h"
 #include "../port.h"
 #include "../runtime.h"
 #include "../terminal.h"
@@ -50,7 +51,9 @@ typedef struct pr_named {
 /* A behaviour as loaded into this state. Functions are handles into the table of selves, 0 for what it lacks. */
 typedef struct pr_loaded {
     uint32_t generation;     /* of the pr_behaviour it is; 0: nothing here */
-    uint32_t start, receive, stop, table;
+    uint32_t start, receive, stop, table, upgrade;
+    pr_behaviour *successor; /* a newer version that is loaded here and that its actors take at their next message, or NULL; a
+                                reference is held */
     bool trap_exit;
     uint32_t on_failure;
     struct pr_rules *rules;  /* of `supervise`; NULL: it has none */
@@ -118,6 +121,11 @@ typedef struct pr_lua {
     int line_bases;          /* table: the coroutines below them */
     bool finalizers;         /* the collector has noted some */
     struct pr_output *output;
+
+    /* From finding a handler to calling it, of an actor that has just taken a newer version: see reload.c. */
+    uint32_t upgrading;      /* handle: a function that is called in the handler's place, and gets it from core.upgrade */
+    uint32_t upgrade, upgraded_handler;
+    pr_behaviour *upgrade_from;          /* a reference is held */
 } pr_lua;
 
 /* A worker's context, on its thread: the quick way for what is called most. */
@@ -210,6 +218,14 @@ void pr_lua_open_become(lua_State *L, pr_lua *x);
 void pr_lua_become_end(pr_lua *x, pr_actor *a);        /* a life ends: back to the spawned behaviour */
 void pr_lua_close_becomes(pr_lua *x);
 
+/* --- reload.c */
+
+void pr_lua_open_reload(lua_State *L, pr_lua *x);
+/* The handler that takes `m` of an actor whose behaviour `b` has a successor here, which it takes. Calls nothing of Lua. */
+uint32_t pr_lua_newer_handler(pr_lua *x, pr_actor *a, pr_loaded *b, const pr_msg *m, uint32_t *skip);
+/* Its field `version`, or the number of its version. Raises for want of memory. */
+void pr_lua_push_version(lua_State *L, pr_runtime *rt, pr_behaviour *b);
+
 /* --- the module's functions (calls.c, inside.c, dispatch.c, quick.c, outside.c, hand.c, tie.c, inspect.c) */
 
 void pr_lua_open_calls(lua_State *L, pr_lua *x);
@@ -217,6 +233,8 @@ void pr_lua_open_inside(lua_State *L, pr_lua *x);
 void pr_lua_open_dispatch(lua_State *L, pr_lua *x);
 void pr_lua_open_quick(lua_State *L, pr_lua *x);
 void pr_lua_open_outside(lua_State *L, pr_lua *x);
+/* A handle, with the reference that the caller has. */
+void pr_lua_push_behaviour(lua_State *L, pr_lua *x, pr_behaviour *b);
 /* The behaviour of the handle at `index`. */
 pr_behaviour *pr_lua_behaviour_of(lua_State *L, int index);
 /* pr_config.priority */
@@ -236,6 +254,7 @@ void pr_lua_push_info(lua_State *L, pr_runtime *rt, pr_actor *a, uint64_t id, bo
  * owner may be changing: each is checked to be the parent's (`id`, 0: the root's). */
 void pr_lua_push_family(lua_State *L, pr_runtime *rt, uint32_t link, uint32_t most, uint64_t id);
 void pr_lua_open_census(lua_State *L, pr_lua *x);
+void pr_lua_open_top(lua_State *L, pr_lua *x);
 /* Adds functions to the table on top, each with the context as upvalue. */
 void pr_lua_add(lua_State *L, pr_lua *x, const luaL_Reg *functions);
 
@@ -289,6 +308,7 @@ void pr_lua_collect_refused(pr_lua *x);
 typedef struct pr_lua_paths {
     char *path, *cpath;
     pr_terminal *terminal;
+    pr_log_writer *log;           /* or NULL */
     pr_control_socket *control;   /* set before the dispatcher "prompts" has threads */
 } pr_lua_paths;
 

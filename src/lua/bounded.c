@@ -157,7 +157,7 @@ double pr_lua_priority(pr_worker *w, pr_behaviour *function, const pr_msg *m)
         char who[256];
         const char *text = lua_tostring(L, -1);
         pr_actor_describe(w->rt, m->target, who, sizeof who);
-        pr_logf(&w->rt->log, PR_LOG_ERROR, "%s: the priority function failed, the message gets priority 0: %s", who,
+        pr_logf_of(&w->rt->log, m->target, PR_LOG_ERROR, "%s: the priority function failed, the message gets priority 0: %s", who,
                 text ? text : "(no text)");
     }
     x->scanning = scanning;

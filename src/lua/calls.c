@@ -175,6 +175,14 @@ static handle *new_handle(lua_State *L, pr_lua *x, pr_runtime *rt, const pr_ops 
     return h;
 }
 
+void pr_lua_push_behaviour(lua_State *L, pr_lua *x, pr_behaviour *b)
+{
+    handle *h = lua_newuserdata(L, sizeof *h);   /* raises where there is no memory: the reference is lost, nothing else */
+    *h = (handle){.x = x, .rt = x->rt, .serial = x->serial, .ops = &pr_lua_ops, .behaviour = b};
+    luaL_getmetatable(L, "pierrot.behaviour");
+    lua_setmetatable(L, -2);
+}
+
 /* intern(bytes, name, tokens of shared values that its code refers to, or nil) -> handle */
 static int l_intern(lua_State *L)
 {
@@ -565,7 +573,7 @@ static int l_log(lua_State *L)
         lua_concat(L, 2);
     }
     const char *text = luaL_checklstring(L, lua_gettop(L), &len);
-    pr_log_write(&rt->log, level, text, len);
+    pr_log_write_of(&rt->log, x->w && x->w->running ? PR_GET(x->w->running->id) : 0, level, text, len);
     return 0;
 }
 

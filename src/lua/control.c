@@ -6,11 +6,15 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <termios.h>
 #include <unistd.h>
 
 static pr_control_socket *socket_of(pr_runtime *rt)
@@ -157,6 +161,8 @@ typedef struct event {
 
 typedef struct pr_connection {
     int fd, wake;
+    int keys, signals;         /* -1, or where keys come from, one by one, and a signalfd; see keys_open */
+    struct termios before;     /* the terminal's modes, where keys come from it */
     pthread_mutex_t lock;      /* guards the events, and the order of what is sent */
     event *first, **last;
     char *in;
@@ -221,6 +227,7 @@ static int l_client_open(lua_State *L)
     if (l && len < sizeof address.sun_path) {
         memcpy(address.sun_path, path, len);
         l->last = &l->first;
+        l->keys = l->signals = -1;
         l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         pthread_mutex_init(&l->lock, NULL);
@@ -244,11 +251,79 @@ static int l_client_send(lua_State *L)
     return 1;
 }
 
-/* client_wait() -> "message", a line of the other side; "closed"; or an event of the terminal and its text */
+/* keys_open() -> true: keys come one by one, the screen is the caller's; false: that is no terminal */
+static int l_keys_open(lua_State *L)
+{
+    pr_connection *l = pr_lua_of(L)->connection;
+    sigset_t set;
+    lua_pushboolean(L, 0);
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &l->before) != 0)
+        return 1;
+    sigemptyset(&set);
+    for (size_t i = 0; i < 4; i++)
+        sigaddset(&set, (const int[]){SIGINT, SIGTERM, SIGHUP, SIGWINCH}[i]);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);   /* of the command's one thread: they are read like keys */
+    l->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    struct termios raw = l->before;
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO | ISIG | IEXTEN);
+    raw.c_iflag &= ~(tcflag_t)(IXON | ICRNL);
+    if (l->signals < 0 || tcsetattr(STDIN_FILENO, TCSANOW, &raw) != 0)
+        return 1;
+    l->keys = STDIN_FILENO;
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+/* keys_close(): the terminal is as it was. */
+static int l_keys_close(lua_State *L)
+{
+    pr_connection *l = pr_lua_of(L)->connection;
+    if (l->keys >= 0)
+        tcsetattr(STDIN_FILENO, TCSADRAIN, &l->before);
+    l->keys = -1;
+    return 0;
+}
+
+/* screen_size() -> columns, rows; 80, 24 where nobody knows */
+static int l_screen_size(lua_State *L)
+{
+    struct winsize size = {0};
+    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    lua_pushinteger(L, size.ws_col ? size.ws_col : 80);
+    lua_pushinteger(L, size.ws_row ? size.ws_row : 24);
+    return 2;
+}
+
+/* What came from the keys or as a signal -> 2 values; 0: nothing did */
+static int push_key(lua_State *L, pr_connection *l)
+{
+    char bytes[64];
+    struct signalfd_siginfo signal;
+    if (l->signals >= 0 && read(l->signals, &signal, sizeof signal) == sizeof signal) {
+        lua_pushstring(L, signal.ssi_signo == SIGWINCH ? "resize" : "signal");
+        lua_pushinteger(L, (lua_Integer)signal.ssi_signo);
+        return 2;
+    }
+    struct pollfd keys = {l->keys, POLLIN, 0};
+    if (l->keys < 0 || poll(&keys, 1, 0) <= 0)
+        return 0;
+    ssize_t n = read(l->keys, bytes, sizeof bytes);
+    lua_pushstring(L, n > 0 ? "key" : "signal");   /* the terminal is gone */
+    lua_pushlstring(L, bytes, n > 0 ? (size_t)n : 0);
+    return 2;
+}
+
+/* client_wait([seconds]) -> "message", a line of the other side; "closed"; an event of the terminal and its text; "key" and
+ * bytes, "resize", "signal"; nothing when the time is over */
 static int l_client_wait(lua_State *L)
 {
     pr_connection *l = pr_lua_of(L)->connection;
+    double seconds = luaL_optnumber(L, 1, -1);
+    uint64_t due_ns = seconds < 0 ? UINT64_MAX : pr_now_ns() + (uint64_t)(seconds * 1e9);
     for (;;) {
+        int n_key = push_key(L, l);
+        if (n_key)
+            return n_key;
         pthread_mutex_lock(&l->lock);
         event *e = l->first;
         if (e && !(l->first = e->next))
@@ -273,9 +348,13 @@ static int l_client_wait(lua_State *L)
             l->taken = 0;
         }
         l->scanned = l->len;
-        struct pollfd waits[] = {{l->fd, POLLIN, 0}, {l->wake, POLLIN, 0}};
-        if (poll(waits, 2, -1) < 0 && errno != EINTR)
+        struct pollfd waits[] = {{l->fd, POLLIN, 0}, {l->wake, POLLIN, 0}, {l->keys, POLLIN, 0}, {l->signals, POLLIN, 0}};
+        uint64_t now_ns = due_ns == UINT64_MAX ? 0 : pr_now_ns();
+        int ready = poll(waits, 4, due_ns == UINT64_MAX ? -1 : now_ns >= due_ns ? 0 : (int)((due_ns - now_ns) / 1000000) + 1);
+        if (ready < 0 && errno != EINTR)
             return luaL_error(L, "%s", strerror(errno));
+        if (ready == 0)
+            return 0;
         if (waits[1].revents) {
             uint64_t count;
             ssize_t got = read(l->wake, &count, sizeof count);
@@ -336,6 +415,7 @@ void pr_lua_open_control(lua_State *L, pr_lua *x)
         {"control_bind", l_control_bind}, {"redirect", l_redirect}, {"ref_of", l_ref_of}, {"pid", l_pid}, {NULL, NULL}};
     static const luaL_Reg outside[] = {
         {"control_open", l_control_open}, {"control_serve", l_control_serve}, {"client_open", l_client_open},
+        {"keys_open", l_keys_open}, {"keys_close", l_keys_close}, {"screen_size", l_screen_size},
         {"client_send", l_client_send}, {"client_wait", l_client_wait}, {"terminal_write", l_terminal_write},
         {"terminal_ask", l_terminal_ask}, {"terminal_completed", l_terminal_completed}, {NULL, NULL}};
     pr_lua_add(L, x, x->w ? inside : outside);

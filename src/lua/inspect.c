@@ -2,8 +2,8 @@
  * one writer last wrote, figures of one call need not be of one moment. Nothing waits for a busy actor. */
 #include "border.h"
 
+#include <stdlib.h>
 #include <string.h>
-
 
 static void set_number(lua_State *L, const char *name, double value)
 {
@@ -70,6 +70,12 @@ void pr_lua_push_info(lua_State *L, pr_runtime *rt, pr_actor *a, uint64_t id, bo
     pr_actor_behaviour_name(rt, id, text, sizeof text);
     lua_pushstring(L, text);
     lua_setfield(L, -2, "behaviour");
+    if (pr_actor_version(rt, id, text, sizeof text))
+        set_number(L, "version", strtod(text, NULL));
+    else if (text[0]) {
+        lua_pushstring(L, text);
+        lua_setfield(L, -2, "version");
+    }
     uint16_t home = PR_GET(a->home);
     if (home != PR_HOME_PORT) {
         const pr_dispatcher *d = &rt->dispatchers[PR_GET(a->dispatcher)];
@@ -211,6 +217,7 @@ static int l_stats(lua_State *L)
     set_number(L, "wakes", (double)PR_GET(c.wakes));
     set_number(L, "uptime", (double)(pr_clock_ns(rt) - rt->started_ns) / 1e9);
     set_number(L, "memberships", (double)pr_groups_count(&rt->groups));
+    set_number(L, "log_dropped", (double)PR_GET(rt->log.dropped));
     set_number(L, "events_lost", (double)PR_GET(rt->events.lost));
     set_number(L, "shared", (double)PR_GET(rt->shares.count));
     set_number(L, "shared_bytes", (double)PR_GET(rt->shares.bytes));

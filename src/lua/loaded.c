@@ -97,6 +97,11 @@ static uint32_t handler_named(pr_loaded *b, const char *name, uint32_t len)
 uint32_t pr_lua_handler(pr_lua *x, pr_actor *a, const pr_msg *m, uint32_t *skip)
 {
     pr_loaded *b = pr_loaded_of(x, a);
+    return b->successor ? pr_lua_newer_handler(x, a, b, m, skip) : pr_loaded_handler(b, m, skip);
+}
+
+uint32_t pr_loaded_handler(pr_loaded *b, const pr_msg *m, uint32_t *skip)
+{
     uint32_t len, handler = 0;
     *skip = 0;
     if (b->names) {
@@ -111,6 +116,9 @@ uint32_t pr_lua_handler(pr_lua *x, pr_actor *a, const pr_msg *m, uint32_t *skip)
 
 static void unload(pr_lua *x, pr_loaded *b)
 {
+    if (b->successor)
+        pr_behaviour_drop(&x->rt->behaviours, b->successor);
+    b->successor = NULL;
     if (b->generation == 0) {   /* half loaded, perhaps, when memory ran out; handles go with the state */
         pr_free(b->rules);
         pr_free(b->names);
@@ -123,6 +131,7 @@ static void unload(pr_lua *x, pr_loaded *b)
     pr_lua_unkeep(x, b->stop);
     pr_lua_unkeep(x, b->table);
     pr_lua_unkeep(x, b->on_failure);
+    pr_lua_unkeep(x, b->upgrade);
     pr_free(b->rules);
     for (uint32_t i = 0; b->names && i <= b->names_mask; i++)
         if (b->names[i].name)
@@ -194,7 +203,8 @@ static void set_rules(lua_State *L, pr_lua *x, pr_loaded *b)
 static void set_loaded(lua_State *L, pr_lua *x, pr_loaded *b)
 {
     int top = lua_gettop(L);
-    b->start = b->receive = b->stop = b->table = 0;
+    b->start = b->receive = b->stop = b->table = b->upgrade = 0;
+    b->successor = NULL;
     b->trap_exit = false;
     b->on_failure = 0;
     b->rules = NULL;
@@ -207,6 +217,7 @@ static void set_loaded(lua_State *L, pr_lua *x, pr_loaded *b)
     b->start = keep_field(L, x, top, "start");
     b->receive = keep_field(L, x, top, "receive");
     b->stop = keep_field(L, x, top, "stop");
+    b->upgrade = keep_field(L, x, top, "upgrade");
     lua_getfield(L, top, "trap_exit");
     b->trap_exit = lua_toboolean(L, -1);
     lua_pop(L, 1);
@@ -295,16 +306,37 @@ static pr_loaded *loaded(lua_State *L, pr_lua *x, pr_behaviour *behaviour)
         lua_getfield(L, -1, "name");
         if (lua_type(L, -1) == LUA_TSTRING)   /* a module's own name wins over the module's */
             pr_behaviour_rename(&x->rt->behaviours, behaviour, lua_tostring(L, -1));
-        lua_pop(L, 1);
+        lua_getfield(L, -2, "version");
+        bool is_number = lua_type(L, -1) == LUA_TNUMBER;
+        if (is_number || lua_type(L, -1) == LUA_TSTRING)
+            pr_behaviour_say_version(&x->rt->behaviours, behaviour, lua_tostring(L, -1), is_number);
+        lua_pop(L, 2);
     }
     set_loaded(L, x, b);
     b->generation = behaviour->generation;
     return b;
 }
 
+void pr_lua_load_staged(lua_State *L, pr_lua *x, pr_behaviour *behaviour)
+{
+    loaded(L, x, behaviour);
+}
+
+/* A life begins with the newest version. */
+static void take_newest(pr_lua *x, pr_actor *a)
+{
+    pr_behaviour *b = PR_GET(a->behaviour);
+    if (!PR_GET(b->newer))
+        return;
+    PR_SET(a->behaviour, pr_behaviour_newest(&x->rt->behaviours, b));
+    pr_behaviour_drop(&x->rt->behaviours, b);
+}
+
 pr_loaded *pr_loaded_load(lua_State *L, pr_lua *x, pr_actor *a)
 {
     lua_settop(L, 0);
+    if (a->flags & PR_FLAG_STARTING)
+        take_newest(x, a);
     return loaded(L, x, a->extra && a->extra->below_count > 0 ? a->extra->below[0] : PR_GET(a->behaviour));
 }
 

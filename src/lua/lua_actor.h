@@ -21,6 +21,10 @@ uint32_t pr_lua_keep(lua_State *L, pr_lua *x);   /* what is on top, popped. Rais
 void pr_lua_unkeep(pr_lua *x, uint32_t handle);  /* at base level: nothing is allocated */
 /* Loads the behaviour it was spawned with if this state has not. Raises. */
 pr_loaded *pr_loaded_load(lua_State *L, pr_lua *x, pr_actor *a);
+/* The handler of `b` that takes `m`, 0: none; *skip: the values before its own. Calls nothing of Lua. */
+uint32_t pr_loaded_handler(pr_loaded *b, const pr_msg *m, uint32_t *skip);
+/* Loads a version that nobody has yet. Raises what its code raises. */
+void pr_lua_load_staged(lua_State *L, pr_lua *x, pr_behaviour *behaviour);
 /* The function of a handle, as a behaviour that is `receive` alone; its handle. Raises. */
 uint32_t pr_lua_load_function(lua_State *L, pr_lua *x, pr_behaviour *function);
 void pr_lua_close_loaded(pr_lua *x);

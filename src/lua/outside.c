@@ -145,6 +145,8 @@ static void free_paths(pr_lua_paths *paths)
     if (paths) {
         pr_free(paths->path);
         pr_free(paths->cpath);
+        if (paths->log)
+            pr_log_writer_close(paths->log);
         pr_free(paths);
     }
 }
@@ -181,7 +183,7 @@ static void dispatchers_of(lua_State *L, int index, pr_config *c)
     }
 }
 
-/* start(workers, throughput, ask_timeout, log level, spin, dispatchers): all checked by the Lua half. -> true | nil, reason */
+/* start(workers, throughput, ask_timeout, log level, spin, dispatchers, log's file or nil, as JSON): all checked by the Lua half. -> true | nil, reason */
 static int l_start(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
@@ -210,6 +212,18 @@ static int l_start(lua_State *L)
     c.idle_worker = pr_lua_idle_worker;
     c.context = paths_of(L);
     char error[512] = "not enough memory";
+    pr_lua_paths *paths = c.context;
+    if (paths && (!lua_isnil(L, 7) || lua_toboolean(L, 8))) {
+        paths->log = pr_log_writer_open(lua_tostring(L, 7), lua_toboolean(L, 8), error, sizeof error);
+        if (!paths->log) {
+            free_paths(paths);
+            lua_pushnil(L);
+            lua_pushstring(L, error);
+            return 2;
+        }
+        c.log_sink = pr_log_writer_take;
+        c.log_context = paths->log;
+    }
     pr_runtime *rt = c.context ? pr_runtime_start(&c, error, sizeof error) : NULL;
     pr_port *port = rt ? pr_port_open(rt) : NULL;
     if (!port) {
@@ -223,6 +237,8 @@ static int l_start(lua_State *L)
         lua_pushstring(L, error);
         return 2;
     }
+    if (paths->log)
+        pr_log_writer_serve(paths->log, rt);
     x->rt = rt;
     x->serial++;
     x->port = port;
@@ -274,6 +290,9 @@ static int l_shutdown(lua_State *L)
         return 1;
     }
     /* Threads are still inside: what they stand on stays. */
+    const pr_lua_paths *left = rt->config.context;
+    if (left->log)
+        pr_log_writer_flush(left->log, 1000);
     lua_pushnil(L);
     lua_pushliteral(L, "timeout");
     return 2;

@@ -111,6 +111,9 @@ void pr_lua_open(lua_State *L, pr_lua *x)
     pr_lua_open_prompt(L, x);
     pr_lua_open_census(L, x);
     pr_lua_open_share(L, x);
+    pr_lua_open_reload(L, x);
+    if (x->w)
+        pr_lua_open_top(L, x);
     pr_lua_open_control(L, x);
     if (x->w && pr_lua_host(x))
         pr_lua_host_open(L, x);

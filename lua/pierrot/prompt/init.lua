@@ -77,7 +77,7 @@ end
 local function new_session(options)
   local env = { pierrot = pierrot }
   for _, name in ipairs { "help", "ps", "tree", "info", "tell", "ask", "spawn", "stats", "log", "flush", "trace",
-                          "edit" } do
+                          "edit", "reload" } do
     env[name] = tools[name]
   end
   env._G = env

@@ -124,6 +124,16 @@ function tools.trace(ref, n)
   pierrot.spawn({ "pierrot.prompt.tracer", options, dispatcher = "prompts", worker = 1, restart = "temporary" })
 end
 
+-- What goes wrong is an error here: at a prompt nobody looks at a second value.
+function tools.reload(what, new)
+  local ok, reason = pierrot.reload(what, new)
+  if not ok then
+    error(reason, 0)
+  elseif reason > 0 then
+    print(("%d workers take it when they have ended what holds them"):format(reason))
+  end
+end
+
 tools.tell, tools.ask, tools.spawn, tools.stats = pierrot.tell, pierrot.ask, pierrot.spawn, pierrot.stats
 
 local help = {
@@ -134,6 +144,7 @@ local help = {
   { "tell(ref, ...)  ask(ref, ...)  spawn(behaviour, ...)", "as in pierrot; a name will do for a ref" },
   { "flush()", "messages that were sent to the prompt" },
   { "trace(ref, n)", "shows the next n messages of an actor (10): sender, values, time taken" },
+  { "reload(module)  reload(old, new)", "replaces a module's code, or a behaviour (or its name), in running actors" },
   { "stats()", "counters of the runtime" },
   { "log(level)", "lowest level that is logged: debug, info, warn, error, none; log() says it" },
   { "edit()", "the last input in $EDITOR, then runs what comes of it" },
