@@ -206,6 +206,8 @@ local function carry(behaviour)
   end
   if behaviour == "" then
     return nil, "a module's name is not empty"
+  elseif core.globals and type(behaviour) == "string" and behaviour:find "^pierrot%." then
+    return nil, ("there is no module '%s'"):format(behaviour)   -- of the Lua half, which sees more than scripts may
   elseif type(behaviour) == "string" then
     local handle = modules[behaviour] or core.native(behaviour)   -- defined by a host in C
     if not handle then

@@ -38,6 +38,10 @@ end
 function reload.with_module(bytes, serial, module)
   local _, modules, carried = parse(bytes)
   carried = carried or bytes
+  local spawned = carried:match "^%zmodule%z(.*)$"   -- by a host in C: see the hook `load`
+  if spawned then
+    carried = transport.module(spawned)
+  end
   if not unpacker.mentions(carried, module[1]) then
     return nil
   end

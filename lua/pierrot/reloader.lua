@@ -14,14 +14,20 @@ local reload = require "pierrot.reload"
 -- A helper: lives for one reload.
 local helper = { name = "pierrot.reloader", on = {} }
 
+-- Its parent alone orders it about: anybody else could have made up the bytes.
 helper.on["\0try"] = function(self, serial, module, behaviours)
   local problem
+  if pierrot.sender() ~= pierrot.parent() then
+    return
+  end
   self.tried, problem = reload.try(module, behaviours)
   pierrot.parent():tell("\0tried", serial, not self.tried and problem or nil)
 end
 
 helper.on["\0take"] = function(self, serial)
-  if self.tried then
+  if pierrot.sender() ~= pierrot.parent() then
+    return
+  elseif self.tried then
     reload.take(self.tried)
   else
     pierrot.log.error "this worker keeps the old version, which others do not: the new one does not load here"
@@ -93,6 +99,9 @@ end
 local reloader = { name = "pierrot.reloader", on = {} }
 
 function reloader.on.module(_, module)
+  if module[1]:find "^pierrot%f[%.%z]" then
+    return nil, ("the module '%s' is pierrot's own"):format(module[1])
+  end
   local serial, changes = core.serial(), {}
   module[4] = serial
   for _, version in ipairs(core.versions()) do

@@ -29,7 +29,7 @@ typedef struct host {
     pthread_mutex_t lock;
     char log[16384];
     size_t logged;
-    _Atomic uint64_t failures, opened, closed;
+    _Atomic uint64_t failures, opened, closed, newer;
     _Atomic int64_t blocks;
     _Atomic int64_t fail_above;      /* blocks; 0: never */
 } host;
@@ -778,11 +778,13 @@ static void host_close(void *context, struct lua_State *L, uint32_t worker)
 
 static pierrot_status host_find(void *context, const char *name, pierrot_source *source)
 {
-    (void)context;
+    host *h = context;
     static const char packed[] = "return { name = ..., f = function(x) return x * 2 end, io = io, load = load }";
-    static const char behaviour[] = "return function(self, x) return x * 3 end";
+    static const char behaviour[] = "return function(self, x) return x * 3 end", newer[] = "return function(self, x) return x * 4 end";
     if (strcmp(name, "packed") == 0)
         return pierrot_source_set(source, packed, sizeof packed - 1, "pack:packed.lua");
+    if (strcmp(name, "triple") == 0 && atomic_load(&h->newer))
+        return pierrot_source_set(source, newer, sizeof newer - 1, NULL);
     if (strcmp(name, "triple") == 0)
         return pierrot_source_set(source, behaviour, sizeof behaviour - 1, NULL);
     return PIERROT_NOTHING;
@@ -815,6 +817,10 @@ static void modules_of_the_host(void **state)
         assert_true(logged(&h, "5 hello\tgiven\tpacked\n"));
         assert_int_equal(pierrot_spawn_module(rt, "triple", NULL, NULL, &ref), PIERROT_OK);
         assert_true(ask_number(inbox, ref, m) == 3);
+        atomic_store(&h.newer, 1);
+        pierrot_ref reloads = spawn_lua(rt, "return function() assert(require 'pierrot'.reload 'triple') return 1 end");
+        assert_true(ask_number(inbox, reloads, m) == 1);
+        assert_true(ask_number(inbox, ref, m) == 4);
         pierrot_message_free(m);
         pierrot_inbox_close(inbox);
         down(rt);
@@ -852,6 +858,11 @@ static const char *const escapes[] = {
     "local p = require 'pierrot'\n"
     "local ref = p.spawn { '\\0script\\0/etc/hostname', restart = 'temporary' }\n"
     "local ok = pcall(ref.ask_within, ref, 5, 'x') return ok",
+    "local p = require 'pierrot'\n"
+    "for _, name in ipairs { 'pierrot.prompt', 'pierrot.control', 'pierrot.reloader' } do if pcall(p.spawn, name) then return name end end",
+    "local p = require 'pierrot' return (p.reload 'pierrot') or (p.reload 'pierrot.transport')",
+    "local p = require 'pierrot' p.reload(function() end, function() end)\n"
+    "return (p.ask('pierrot.reload', 'behaviour', 'x', { '\\27LJ', 'x' })) or (p.ask('pierrot.reload', 'module', { 'pierrot', 'return {}', 'x' }))",
     "local co = coroutine.create(function() return io or os end) local _, got = coroutine.resume(co) return got",
     "return select(2, xpcall(function() error({}) end, function(e) return e.io end)) or nil",
     "collectgarbage('stop') return collectgarbage('generational') ~= 0 or nil",
