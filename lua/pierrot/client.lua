@@ -145,6 +145,27 @@ end
 
 -- attach --------------------------------------------------------------------------------------------------------
 
+-- The text as the user's editor leaves it; nil and what went wrong.
+local function edited(text)
+  local editor, path = os.getenv "VISUAL" or os.getenv "EDITOR" or "vi", os.tmpname()
+  local file = io.open(path, "w")
+  if file then
+    file:write(text, "\n")
+    file:close()
+  end
+  local status = os.execute(("%s %s"):format(editor, path))
+  file = io.open(path)
+  local result = file and file:read "*a"
+  if file then
+    file:close()
+  end
+  os.remove(path)
+  if status ~= 0 or not result then
+    return nil, ("edit: %s did not end well: nothing is run\n"):format(editor)
+  end
+  return result
+end
+
 function client.attach(path, history, complain)
   if not connect(path, complain) then
     return 1
@@ -172,6 +193,10 @@ function client.attach(path, history, complain)
       core.terminal_write(m.out)
     elseif m.prompt then
       core.terminal_ask(m.prompt)
+    elseif m.edit then
+      local result, problem = edited(m.edit)
+      core.terminal_write(problem or result:sub(-1) == "\n" and result or result .. "\n")
+      ask { line = result or "" }
     elseif m.completed then
       core.terminal_completed(m.completed[1], m.completed[2])
     elseif m.bye then

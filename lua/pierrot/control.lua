@@ -4,7 +4,7 @@
 -- ... }.
 -- An answer: { "id":, "ok": true, "result": } or { "id":, "ok": false, "error": }. An attached client sends
 -- { "line": }, { "complete": }, { "giveup": true }, { "end": true }, or the byte 3 alone, which src/control.c takes; it
--- is sent { "out": }, { "prompt": }, { "completed": [insert, choices] }, { "bye": true }.
+-- is sent { "out": }, { "prompt": }, { "edit": text }, { "completed": [insert, choices] }, { "bye": true }.
 --
 -- It stands on the second worker of the dispatcher "prompts": it answers while lines of prompts run, on the first.
 

@@ -49,6 +49,10 @@ local function client_front(client)
       send { completed = { insert, choices } }
       core.control_next(client)
     end,
+    edit = function(session)   -- over there; what comes of it is the next line
+      send { edit = session.last_line or "" }
+      core.control_next(client)
+    end,
     evaluated = function(session)
       send { id = session.request, ok = not session.failed, error = session.failed and "the code failed" or nil }
     end,
@@ -203,6 +207,11 @@ local function compile(source, env)
 end
 
 local function ask_next(session)
+  if session.editing then
+    session.editing = nil
+    session.front.edit(session)
+    return
+  end
   session.front.ask(session, session.buffer and ">> " or "> ")
 end
 
@@ -293,8 +302,11 @@ end
 function tools.edit()
   local session = present()
   local editor = os.getenv "VISUAL" or os.getenv "EDITOR" or "vi"
-  if not session.interactive or session.front ~= terminal then
-    error("edit: it needs the terminal of this process", 2)
+  if not session.interactive then
+    error("edit: it needs a terminal", 2)
+  elseif session.front.edit then
+    session.editing = true
+    return
   end
   local path = os.tmpname()
   local file = assert(io.open(path, "w"))
