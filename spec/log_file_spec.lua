@@ -1,6 +1,5 @@
 --- The log in a file and as JSON: what a record holds, that nobody waits for a slow reader, and that what is lost is counted.
---- Mutants that these tests have seen: a record written in the caller's thread, drops that are not said, a close that does
---- not write what is left, the actor of the record before.
+--- A mutant that these tests have seen: drops that are not said.
 
 local json = require "cjson"
 local script = require "support.script"

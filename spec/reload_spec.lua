@@ -34,7 +34,7 @@ describe("pierrot.reload", function()
       assert.same({ "one", 1 }, { ref:ask "inc" })
       assert.equal(1, ref:info().version)
     end
-    module("counter", [[return { on = {
+    module("counter", [[return { start = function(self) self.n = 100 end, on = {
       inc = function(self) self.n = (self.n or 0) + 1 return "two", self.n end,
       fail = function() error "on purpose" end } }]])
     assert.same({ true, 0 }, { pierrot.reload "counter" })
@@ -44,9 +44,10 @@ describe("pierrot.reload", function()
       assert.equal(2, ref:info().version)
     end
     local born = pierrot.spawn "counter"
-    assert.same({ "two", 1 }, { born:ask "inc" })
+    assert.same({ "two", 101 }, { born:ask "inc" })
     assert.equal(2, born:info().version)
-    pcall(born.ask, born, "fail")
+    pcall(refs[3].ask, refs[3], "fail")
+    assert.same({ "two", 101 }, { refs[3]:ask "inc" })
     module("counter", [[return { on = { inc = function(self) self.n = (self.n or 0) + 1 return "three", self.n end } }]])
     assert(pierrot.reload "counter")
     refs[1]:kill()
@@ -119,8 +120,8 @@ describe("pierrot.reload", function()
     local parts = require "parts"
     local cart = pierrot.spawn(parts.cart)
     local user = pierrot.spawn { { on = {
-      price = function() return parts.price() end,
-      another = function(self) self.made = require("pierrot").spawn(parts.cart) return self.made:ask "get" end } } }
+      price = function(self) self.parts = self.parts or parts return parts.price() end,
+      another = function(self) return require("pierrot").spawn(self.parts.cart):ask "get" end } } }
     assert.same({ "old cart", 1 }, { cart:ask "get" })
     assert.equal("old price", user:ask "price")
     module("parts", [[return { cart = { on = { get = function(self) self.n = (self.n or 0) + 1 return "new cart", self.n end } },

@@ -1,6 +1,6 @@
 --- pierrot top, through a pseudo-terminal: what it shows of a running process, what its keys do, what it leaves behind.
---- Mutants that these tests have seen: rates that count from birth, the filter not tested anew, groups that keep the figures
---- of the last picture, a stop without its question, a terminal left raw.
+--- Mutants that these tests have seen: groups that keep the figures of the last picture, a stop
+--- without its question.
 
 local script = require "support.script"
 local Pty = require "support.pty"
