@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#pragma weak luaJIT_setmode   /* see border.h */
+
 /* Regions are cut into blocks. The first ones are small: a runtime that does little shall need little. */
 typedef struct pr_region { struct pr_region *next; size_t size; } pr_region;
 
