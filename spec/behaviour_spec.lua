@@ -329,7 +329,7 @@ describe("stash", function()
         end):tell(rounds)
       end
       local ticker = pierrot.send_every(0.002, gate, "switch")
-      for _ = 1, 64 do assert.same({ "done", 0 }, { pierrot.receive(120) }) end
+      for _ = 1, 64 do assert.same({ "done", 0 }, { pierrot.receive(60 + 20 * hammer) }) end
       ticker:cancel()
     end)
   end

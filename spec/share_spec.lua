@@ -421,6 +421,42 @@ describe("a shared value travels", function()
     end)
   end)
 
+  -- After a table with shared values in it the next ones are looked through first: those without any go as before.
+  it("among ordinary messages, from hot code", function()
+    for worker = 1, 2 do
+      local sink = pierrot.spawn { {
+        start = function(self) self.n, self.bad = 0, 0 end,
+        receive = function(self, i, x, y)
+          local kind = i % 5
+          local ok = kind == 0 and x.name == "s" and y == nil or kind == 1 and x[1].name == "s" and x.i == i and y == 7 or
+                     kind == 2 and x.a[1] == i and y == nil or kind == 3 and x == "text" and y == i or
+                     kind == 4 and x == 5LL and y.part.name == "part"
+          self.n, self.bad = self.n + 1, self.bad + (ok and 0 or 1)
+        end,
+        on = { result = function(self) return self.n, self.bad end },
+      }, worker = worker }
+      local source = pierrot.spawn { function(_, x, n)
+        for i = 1, n do
+          local kind = i % 5
+          if kind == 0 then sink:tell(i, x)
+          elseif kind == 1 then sink:tell(i, { x, i = i }, 7)
+          elseif kind == 2 then for k = 1, i % 40 do sink:tell(2, { a = { 2, k } }) end sink:tell(i, { a = { i } })
+          elseif kind == 3 then sink:tell(i, "text", i)
+          else sink:tell(i, 5LL, x) end
+          if i % 97 == 0 then assert(not pcall(sink.tell, sink, { x, print })) end
+        end
+        return true
+      end, worker = 1 }
+      assert.is_true(source:ask_within(60, s, 3000))
+      local n, bad = sink:ask_within(60, "result")
+      assert.same({ true, 0 }, { n > 3000, bad })
+      sink:kill() source:kill()
+    end
+    wait(function() return pierrot.stats().actors == 0 end)
+    s = nil
+    assert.is_true(freed())
+  end)
+
   it("in tables with metatables, which do not", function()
     local a = pierrot.spawn(function(_, x) return x[1], x.there, getmetatable(x) end)
     for _, mt in ipairs { { __metatable = false }, { __metatable = "mine" }, { __index = function() error "no" end },

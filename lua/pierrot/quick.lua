@@ -15,6 +15,7 @@ typedef struct pr_out {
   const uint8_t *bytes[3];
   int32_t length[3];
   uint8_t tag[3];
+  int32_t mixed;
 } pr_out;
 typedef struct pr_quick {
   int (*tell_number)(double target, double value);
@@ -68,6 +69,9 @@ return function(core, refs, metatables)
       out.tag[i] = REF
       out.number[i] = number
     elseif t == "table" then
+      if out.mixed > 0 then   -- there may be shared values in it: see codec.c
+        return false
+      end
       reset(encoder)
       if not pcall(encode, encoder, value) then
         return false
@@ -79,7 +83,7 @@ return function(core, refs, metatables)
       out.tag[i] = BLOB
       out.bytes[i] = bytes
       out.length[i] = length
-    elseif value == nil then
+    elseif t == "nil" then
       out.tag[i] = NIL
     elseif t == "boolean" then
       out.tag[i] = value and TRUE or FALSE

@@ -3,7 +3,8 @@
  * through but may not travel: light userdata that are no refs, complex numbers.
  *
  * Shared values (see share.c) are cdata, which the serializer refuses: only then a table is walked in Lua, which puts
- * light userdata in their place. So messages without any pay nothing for them. */
+ * light userdata in their place. So messages without any pay nothing for them. A refusal costs ten times as much as the
+ * walk: for a while after a table that held some (x->out.mixed), tables are walked first. */
 #include "border.h"
 
 #include <string.h>
@@ -230,7 +231,7 @@ static int push_token_of(lua_State *L, pr_lua *x, int index)
     return -1;
 }
 
-enum { MAX_VALUES = 4000 };
+enum { MAX_VALUES = 4000, MIXED_FOR = 16 /* tables */ };
 
 /* What the values of a message go as, beside what their types say. */
 typedef struct forms {
@@ -309,17 +310,28 @@ static pr_msg *encode_any(lua_State *L, pr_lua *x, int from, const char *label)
         luaL_checkstack(L, 8, "message");
         lua_pushvalue(L, i);
         blob++;
-        if (!serialize(L, x, blob, 0, &status)) {
+        int mixed = 0;
+        if (x->out.mixed > 0 && lua_istable(L, blob)) {
+            x->out.mixed--;
+            mixed = mix(L, x, &status);
+        }
+        if (mixed == 0 && !serialize(L, x, blob, 0, &status)) {
             lua_settop(L, blob);
-            int mixed = status != LUA_ERRMEM && lua_istable(L, blob) ? mix(L, x, &status) : 0;
-            if (mixed > 0)
-                set_bit(&f, f.mixed, i - from);
-            else if (status == LUA_ERRMEM)
-                lua_pushfstring(L, "not enough memory to send %s[%d]", label, i - from + 1);
-            else if (mixed == 0)
+            mixed = status != LUA_ERRMEM && lua_istable(L, blob) ? mix(L, x, &status) : 0;
+            if (mixed == 0 && status != LUA_ERRMEM) {
                 explain(L, x, from, top, label);
-            if (mixed <= 0)
                 return NULL;
+            }
+            if (mixed == 0)
+                mixed = -1;
+        }
+        if (mixed < 0 && status == LUA_ERRMEM)
+            lua_pushfstring(L, "not enough memory to send %s[%d]", label, i - from + 1);
+        if (mixed < 0)
+            return NULL;
+        if (mixed > 0) {
+            x->out.mixed = MIXED_FOR;
+            set_bit(&f, f.mixed, i - from);
         }
         lua_tolstring(L, blob, &len);
         size += pr_wire_size_bytes(len);
@@ -384,8 +396,22 @@ static pr_msg *encode_any(lua_State *L, pr_lua *x, int from, const char *label)
     return m;
 }
 
-/* Most messages: a few scalars and short strings, written in one pass. -1: longer than that, or other values. */
-static inline int encode_small(lua_State *L, int from, int top, uint8_t *at, int room)
+/* The first table of a shared value at `index`; NULL: something else, or of a runtime that has ended. */
+static pr_share *first_of_share(lua_State *L, pr_lua *x, int index)
+{
+    if (!lua_checkstack(L, 2))
+        return NULL;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->share_tokens);
+    lua_pushvalue(L, index);
+    lua_rawget(L, -2);
+    pr_share *s = pr_lua_token_share(x, lua_touserdata(L, -1));
+    lua_pop(L, 2);
+    return s;
+}
+
+/* Most messages: a few scalars, short strings and shared values (then *holds), written in one pass. -1: longer than that,
+ * or other values. */
+static inline int encode_small(lua_State *L, pr_lua *x, int from, int top, uint8_t *at, int room, bool *holds)
 {
     const uint8_t *begin = at, *end = at + room;
     for (int i = from; i <= top; i++) {
@@ -426,6 +452,18 @@ static inline int encode_small(lua_State *L, int from, int top, uint8_t *at, int
                 return -1;
             *at++ = PR_TAG_NIL;
             break;
+        case TYPE_CDATA: {
+            pr_share *shared = (size_t)(end - at) < pr_wire_size_bytes(PR_WIRE_SHARED) ? NULL : first_of_share(L, x, i);
+            uint8_t entry[PR_WIRE_SHARED];
+            if (!shared)
+                return -1;
+            pr_wire_put_shared(entry, shared, 1);
+            uint8_t *tag = at;
+            at = pr_wire_put_string(at, (const char *)entry, sizeof entry);
+            *tag = PR_TAG_SHARED;
+            *holds = true;
+            break;
+        }
         default:
             return -1;
         }
@@ -441,20 +479,25 @@ pr_msg *pr_lua_try_encode(lua_State *L, pr_lua *x, int from, const char *label)
     pr_msg_pool *pool = pr_lua_pool(x);
     /* Right into an envelope of the smallest class, if that holds it. */
     pr_msg *m = pool && top - from < 4 ? pr_msg_new_small(pool, PR_MSG_SMALLEST) : NULL;
+    bool holds = false;
     if (m) {
-        int size = encode_small(L, from, top, m->data, PR_MSG_SMALLEST);
+        int size = encode_small(L, x, from, top, m->data, PR_MSG_SMALLEST, &holds);
         if (size >= 0) {
             m->size = (uint32_t)size;
             m->count = (uint16_t)(top - from + 1);
+            if (holds)
+                pr_msg_hold_shares(m);
             return m;
         }
         pr_msg_free(pool, m);
     }
     uint8_t small[SMALL];
-    int size = encode_small(L, from, top, small, SMALL);
+    int size = encode_small(L, x, from, top, small, SMALL, &holds);
     if (size >= 0 && (m = pr_msg_new(pool, (size_t)size))) {
         m->count = (uint16_t)(top - from + 1);
         memcpy(m->data, small, (size_t)size);
+        if (holds)
+            pr_msg_hold_shares(m);
         return m;
     }
     return encode_any(L, x, from, label);
@@ -487,22 +530,35 @@ static void decode_blob(lua_State *L, pr_lua *x, const uint8_t *bytes, uint32_t 
     lua_call(L, 1, 1);
 }
 
-/* Pushes table `number` of that share, as this state has it. */
-static void push_shared(lua_State *L, pr_lua *x, const uint8_t *entry)
+/* Pushes the first table of a share, if there is a handle of it in this state. Allocates nothing; two places. */
+static bool push_known_share(lua_State *L, pr_lua *x, const uint8_t *entry)
 {
     pr_share *s;
     uint32_t table;
     memcpy(&s, entry, 8);
     memcpy(&table, entry + 8, 4);
-    if (table == 1) {
-        lua_rawgeti(L, LUA_REGISTRYINDEX, x->share_roots);
-        lua_pushnumber(L, (double)s->number);
-        lua_rawget(L, -2);
-        lua_remove(L, -2);
-        if (!lua_isnil(L, -1))
-            return;
-        lua_pop(L, 1);
+    if (table != 1)
+        return false;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->share_roots);
+    lua_pushnumber(L, (double)s->number);
+    lua_rawget(L, -2);
+    if (lua_isnil(L, -1)) {
+        lua_pop(L, 2);
+        return false;
     }
+    lua_replace(L, -2);
+    return true;
+}
+
+/* Pushes table `number` of that share, as this state has it. */
+static void push_shared(lua_State *L, pr_lua *x, const uint8_t *entry)
+{
+    pr_share *s;
+    uint32_t table;
+    if (push_known_share(L, x, entry))
+        return;
+    memcpy(&s, entry, 8);
+    memcpy(&table, entry + 8, 4);
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->shared);
     lua_pushnumber(L, (double)s->number);
     lua_pushnumber(L, table);
@@ -575,9 +631,10 @@ int pr_lua_decode(lua_State *L, pr_lua *x, const pr_msg *m, uint32_t skip)
     return pushed;
 }
 
-/* What needs no memory in Lua (numbers, booleans, nils, refs within the usual stack) is pushed directly; -1, with
- * nothing pushed, at the first value that does. LUA_MINSTACK places are free on a coroutine between handlers. */
-static int decode_plain(lua_State *L, const pr_msg *m, uint32_t skip)
+/* What needs no memory in Lua (numbers, booleans, nils, refs, shared values that are known here, within the usual stack) is
+ * pushed directly; -1, with nothing pushed, at the first value that does. LUA_MINSTACK places are free on a coroutine
+ * between handlers. */
+static int decode_plain(lua_State *L, pr_lua *x, const pr_msg *m, uint32_t skip)
 {
     const uint8_t *at = m->data;
     int pushed = 0;
@@ -613,10 +670,14 @@ static int decode_plain(lua_State *L, const pr_msg *m, uint32_t skip)
             lua_pushboolean(L, at[-1] == PR_TAG_TRUE);
             break;
         default:
+            memcpy(&len, at, 4);
             if (i < skip) {
-                memcpy(&len, at, 4);
                 at += 4 + len;
                 continue;
+            }
+            if (at[-1] == PR_TAG_SHARED && push_known_share(L, x, at + 4)) {
+                at += 4 + len;
+                break;
             }
             lua_settop(L, -pushed - 1);
             return -1;
@@ -638,7 +699,7 @@ int pr_lua_decode_to(lua_State *to, pr_lua *x, const pr_msg *m, uint32_t skip)
 {
     if (m->count <= skip)
         return 0;
-    int plain = decode_plain(to, m, skip);
+    int plain = decode_plain(to, x, m, skip);
     if (plain >= 0)
         return plain;
     lua_State *L = x->L;

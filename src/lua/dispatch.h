@@ -24,6 +24,7 @@ typedef struct pr_out {
     const uint8_t *bytes[PR_INLINE_VALUES]; /* STRING, BLOB: valid until it is sent */
     int32_t length[PR_INLINE_VALUES];
     uint8_t tag[PR_INLINE_VALUES];          /* enum pr_tag */
+    int32_t mixed;      /* tables still to be looked through for shared values before they are encoded; any state: codec.c */
 } pr_out;
 
 /* What `next` says. */
