@@ -544,6 +544,52 @@ describe("a shared value travels", function()
     assert.is_true(freed(), why or list or err or boss_reason or reason)
   end)
 
+  -- Made by whoever ends or fails, and by then held by nothing but what tells of it.
+  it("held by messages alone: a small one, a reason, errors that escalate", function()
+    s = nil
+    local watcher = pierrot.spawn {
+      start = function(self) self.seen = {} end,
+      receive = function(self, what, x, y)
+        local value = what == "down" and y or x
+        if type(value) == "table" then value = value.cause.what end
+        self.seen[#self.seen + 1] = what .. " " .. value.name
+      end,
+      on = {
+        watch = function(_, ref) pierrot.monitor(ref) return true end,
+        go = function() return pierrot.receive(60, function(x) return x == "go" end) end,
+        seen = function(self) local seen = self.seen self.seen = {} return seen end,
+      },
+    }
+    local failing = pierrot.spawn { { on = { fail = function() error { what = pierrot.share { name = "failed" } } end } },
+                                    restart = "temporary" }
+    local function boss(rules)
+      return pierrot.spawn { {
+        supervise = rules,
+        start = function(self) self.child = pierrot.spawn(function() error { what = pierrot.share { name = "child" } } end) end,
+        on = { go = function(self) self.child:tell() end },
+      }, restart = "temporary" }
+    end
+    for told, who in pairs {
+      ["told one"] = pierrot.spawn(function() watcher:tell("told", pierrot.share { name = "one" }) pierrot.stop() end),
+      ["down reason"] = pierrot.spawn(function() pierrot.stop(pierrot.share { name = "reason" }) end),
+      ["down failed"] = failing,
+      ["down child"] = boss { on_failure = function() return "escalate" end },
+      ["down child "] = boss { intensity = 0, exceeded = "escalate" },
+    } do
+      if told:find "down" then assert.is_true(watcher:ask("watch", who)) end
+      watcher:tell "go"
+      wait(function() return watcher:info().state == "suspended" end)
+      who:tell(who == failing and "fail" or "go")
+      wait(function() return watcher:info().depth == 1 and not who:is_alive() end)
+      for _ = 1, 3 do collect_everywhere() end
+      assert.equal(1, pierrot.stats().shared, told)
+      watcher:tell "go"
+      assert.same({ (told:gsub(" $", "")) }, watcher:ask_within(60, "seen"))
+      assert.is_true(freed(), told)
+    end
+    watcher:stop()
+  end)
+
   it("in code: as a variable outside, in a table there, in a supervisor's children", function()
     local conf, list = s, { s.part, { s } }
     local Behaviour = { on = { get = function() return conf, conf.part == list[1], list[2][1] end } }
