@@ -82,6 +82,10 @@ void pr_actor_told_to_stop(pr_worker *w, pr_actor *a, pr_msg *m)
 
 static void told_to_hold(pr_worker *w, pr_actor *a, pr_msg *m)
 {
+    if (PR_GET(a->gate) & PR_GATE_STOPPING) {   /* it ends for good, once its handler is done: the group goes on from there */
+        pr_msg_free(&w->pool, m);
+        return;
+    }
     pr_extra *extra = pr_actor_extra(a);
     if (!extra) {
         m->ordered = 1;

@@ -538,7 +538,7 @@ static void end_turn_floating(pr_worker *w, pr_actor *a)
     /* Finish or reclaim. seq_cst on the store and on the looks: pairs with push and try_schedule of a
      * sender, of which either the message or the state is seen. After the store the record is no longer
      * ours, unless try_schedule gives it back. */
-    bool boxed = PR_GET(a->gate) & PR_GATE_BOXED;
+    bool boxed = !ending && PR_GET(a->gate) & PR_GATE_BOXED;   /* ending, it takes none of them now */
     atomic_store_explicit(&a->sched, PR_IDLE, memory_order_seq_cst);
     /* A sender puts its message into the box under the box's lock, and then looks at `sched`. */
     bool box_ready = boxed && pr_box_ready(w, a);
