@@ -222,6 +222,14 @@ typedef struct pierrot_config {
     uint32_t mailbox_limit;      /* messages in the mailbox of an actor that was spawned without a bound of its own; beyond it
                                   * they are refused, PIERROT_FULL. 0 (default): none */
     size_t message_limit;        /* bytes of a message's values, 1024 or more; 0 (default): 4 GB */
+    /* Lua's instructions that a handler may run from one wait to the next (start, stop, on_failure, a module's loading too), some
+     * hundreds more or less; 0 (default): any number. Beyond it the handler fails, whatever pcalls or coroutines it is in, and
+     * the log names actor, behaviour, script and line; the others go on. Memory that it asks for counts, too: 64 bytes are an
+     * instruction. What one call of a C function does is seen when it returns: that of your own modules, and string.find,
+     * match, gmatch and gsub with a pattern that goes back and forth. Workers of such a runtime compile nothing, and count:
+     * scripts take 5 to 50 times as long. So give what is trusted a runtime of its own. `libraries` must be without DEBUG,
+     * JIT, FFI and BYTECODE: PIERROT_LIB_SAFE. */
+    uint64_t instruction_limit;
 
     uint32_t libraries;          /* PIERROT_LIB_...; default PIERROT_LIB_ALL */
     const char *path, *cpath;    /* package.path and package.cpath; NULL (default): LuaJIT's own */

@@ -13,7 +13,8 @@ local identity = require "pierrot.identity"
 local type, error, pcall, setmetatable, next, tostring = type, error, pcall, setmetatable, next, tostring
 local load, loadfile, searchpath, loadlib = load, loadfile, package.searchpath, package.loadlib
 local real_require, real_loaded, real_preload = require, package.loaded, package.preload
-local pairs, gsub, match, concat = pairs, string.gsub, string.match, table.concat
+local pairs, gsub, match, sub, concat = pairs, string.gsub, string.match, string.sub, table.concat
+local real_xpcall = xpcall
 
 local ALWAYS = [[assert error getmetatable ipairs next pairs pcall print rawequal rawget rawlen rawset select
   setmetatable tonumber tostring type unpack xpcall _VERSION]]
@@ -27,11 +28,32 @@ local function copy(t)
   return result
 end
 
+-- Chunks of the Lua half are known by such names: scripts cannot have them.
+local function chunkname_of(given)
+  if type(given) == "string" and match(given, "^[=@]pierrot/") then
+    return "=" .. sub(given, 2 + #"pierrot/")
+  end
+  return given
+end
+
 -- The first half, before the host adds its modules: notes what is there without them. Returns the second one.
 -- host_text(name): the text of a module of the host's, and what to call it; or its function in C; or nil.
 return function(core, pierrot, allowed)
   local before_globals, before_loaded, before_preload = copy(_G), copy(real_loaded), copy(real_preload)
-  local host_text = core.host_text
+  local host_text, over = core.host_text, core.over
+
+  -- A message handler would run inside the hook that has ended the script, where nothing counts its instructions.
+  local function limited_xpcall(fn, handler, ...)
+    if type(handler) ~= "function" then
+      error(("bad argument #2 to 'xpcall' (function expected, got %s)"):format(type(handler)), 2)
+    end
+    return real_xpcall(fn, function(problem)
+      if over() then
+        return problem
+      end
+      return handler(problem)
+    end, ...)
+  end
 
   return function()
     local globals, loaded, loading = {}, {}, {}
@@ -117,6 +139,9 @@ return function(core, pierrot, allowed)
       globals[name] = _G[name]
     end
     globals._G, globals.require = globals, require
+    if core.over then   -- instructions are limited: see src/lua/budget.c
+      globals.xpcall = limited_xpcall
+    end
     globals.coroutine = copy(coroutine)
     globals.package = { loaded = loaded }
     for _, name in pairs { "table", "string", "math", "bit" } do
@@ -156,7 +181,8 @@ return function(core, pierrot, allowed)
       if asked == "b" and mode == "t" then
         return nil, "attempt to load chunk with wrong mode"
       end
-      local fn, problem = load(chunk, chunkname, asked == "t" and "t" or mode, env == nil and environment() or env)
+      local fn, problem = load(chunk, chunkname_of(chunkname), asked == "t" and "t" or mode,
+        env == nil and environment() or env)
       return fn, problem
     end
 

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { LONG_MS = 60000 };
 
@@ -525,6 +526,245 @@ static void lua_supervises_actors_in_c(void **state)
     assert_int_equal(atomic_load(&t.started), atomic_load(&t.released));
 }
 
+/* What handlers in C can call. A hub does what it is told, and counts what comes back. */
+typedef struct hub {
+    pierrot_request kept;
+    pierrot_timer *every;
+    pierrot_ref monitor, child;
+    double ticks, downs, exits, births;
+} hub;
+
+static pierrot_status leaf_start(pierrot_actor *self, pierrot_cursor *args)
+{
+    (void)args;
+    pierrot_message *m = pierrot_actor_message(self);
+    pierrot_put_text(m, "born");
+    pierrot_put_ref(m, pierrot_actor_ref(self));
+    return pierrot_actor_tell(self, pierrot_actor_parent(self), m);
+}
+
+static pierrot_status leaf_receive(pierrot_actor *self, pierrot_cursor *values)
+{
+    if (pierrot_read_text(values, "fail"))
+        return pierrot_actor_fail(self, "as a leaf");
+    pierrot_message *m = pierrot_actor_message(self);
+    pierrot_put_ref(m, pierrot_actor_sender(self));
+    return pierrot_actor_reply(self, m);
+}
+
+static pierrot_behaviour leaf_of(void)
+{
+    pierrot_behaviour b;
+    pierrot_behaviour_init(&b, sizeof b);
+    b.name = "leaf";
+    b.start = leaf_start;
+    b.receive = leaf_receive;
+    return b;
+}
+
+static pierrot_status hub_told(pierrot_actor *self, hub *h, const char *what, pierrot_ref ref)
+{
+    pierrot_message *m = pierrot_actor_message(self);
+    pierrot_spawn_options once;
+    pierrot_spawn_options_init(&once, sizeof once);
+    once.restart = PIERROT_TEMPORARY;
+    if (strcmp(what, "spawn") == 0) {
+        pierrot_behaviour leaf = leaf_of();
+        return pierrot_actor_spawn(self, &leaf, NULL, &once, &h->child);
+    }
+    if (strcmp(what, "spawn module") == 0)
+        return pierrot_actor_spawn_module(self, "leaf", NULL, &once, &h->child);
+    if (strcmp(what, "forward") == 0)
+        return pierrot_actor_forward(self, ref);
+    if (strcmp(what, "defer") == 0) {
+        pierrot_request second;
+        assert_int_equal(pierrot_actor_defer(self, &h->kept), PIERROT_OK);
+        return pierrot_actor_defer(self, &second) == PIERROT_NOTHING ? PIERROT_OK : PIERROT_INVALID;
+    }
+    if (strcmp(what, "answer") == 0) {
+        pierrot_put_text(m, "kept");
+        return pierrot_reply(pierrot_actor_runtime(self), h->kept, m);
+    }
+    if (strcmp(what, "after") == 0 || strcmp(what, "every") == 0) {
+        bool again = strcmp(what, "every") == 0;
+        pierrot_put_text(m, "tick");
+        if (!again)
+            return pierrot_actor_send_after(self, 1, pierrot_actor_ref(self), m, NULL);
+        assert_int_equal(pierrot_actor_send_every(self, 0, pierrot_actor_ref(self), m, NULL), PIERROT_INVALID);
+        pierrot_timer_free(h->every);
+        return pierrot_actor_send_every(self, 1, pierrot_actor_ref(self), m, &h->every);
+    }
+    if (strcmp(what, "monitor") == 0)
+        return pierrot_actor_monitor(self, ref, &h->monitor);
+    if (strcmp(what, "demonitor") == 0)
+        return pierrot_actor_demonitor(self, h->monitor) == PIERROT_OK ? pierrot_actor_demonitor(self, h->monitor) : PIERROT_INVALID;
+    if (strcmp(what, "link") == 0)
+        return pierrot_actor_link(self, ref);
+    if (strcmp(what, "unlink") == 0)
+        return pierrot_actor_unlink(self, ref) == PIERROT_OK ? pierrot_actor_unlink(self, ref) : PIERROT_INVALID;
+    return pierrot_actor_fail(self, what);
+}
+
+/* Told a word and perhaps a ref, it answers with what the call has said; "counts": with its counts, and its child. */
+static pierrot_status hub_receive(pierrot_actor *self, pierrot_cursor *values)
+{
+    hub *h = pierrot_actor_state(self);
+    pierrot_ref ref = {0};
+    const char *bytes;
+    size_t size;
+    char what[40];
+    if (!pierrot_read_string(values, &bytes, &size))
+        return PIERROT_NOTHING;
+    snprintf(what, sizeof what, "%.*s", (int)size, bytes);
+    pierrot_read_ref(values, &ref);
+    if (strcmp(what, "tick") == 0) {
+        h->ticks++;
+    } else if (strcmp(what, "down") == 0) {
+        h->downs++;
+    } else if (strcmp(what, "exit") == 0) {
+        h->exits++;
+    } else if (strcmp(what, "born") == 0) {
+        h->births += pierrot_ref_equal(pierrot_actor_sender(self), ref);
+    } else if (strcmp(what, "counts") == 0) {
+        pierrot_message *m = pierrot_actor_message(self);
+        pierrot_put_number(m, h->ticks);
+        pierrot_put_number(m, h->downs);
+        pierrot_put_number(m, h->exits);
+        pierrot_put_number(m, h->births);
+        pierrot_put_ref(m, h->child);
+        return pierrot_actor_reply(self, m);
+    } else {
+        pierrot_status said = hub_told(self, h, what, ref);
+        if (said == PIERROT_FAILED || !pierrot_actor_is_asked(self))
+            return said;
+        pierrot_message *m = pierrot_actor_message(self);
+        pierrot_put_number(m, said);
+        return pierrot_actor_reply(self, m);
+    }
+    return PIERROT_OK;
+}
+
+static void hub_release(void *context, void *state)
+{
+    (void)context;
+    pierrot_timer_free(((hub *)state)->every);
+}
+
+typedef struct hub_host {
+    pierrot_inbox *inbox;
+    pierrot_message *m;
+    pierrot_ref hub;
+} hub_host;
+
+static const pierrot_message *words(hub_host *h, const char *what, pierrot_ref ref)
+{
+    say(h->m, what);
+    pierrot_put_ref(h->m, ref);
+    return h->m;
+}
+
+static void hub_says(hub_host *h, const char *what, pierrot_ref ref, pierrot_status expected)
+{
+    double said = ask_number(h->inbox, h->hub, words(h, what, ref));
+    if (said != (double)expected)
+        fail_msg("%s: %s", what, pierrot_status_text((pierrot_status)said));
+}
+
+/* Asks until what is counted there (0: ticks, downs, exits, births) has come to `least`; the child too, if it is wanted. */
+static double hub_counts(hub_host *h, int which, double least, pierrot_ref *child)
+{
+    double n[4];
+    do {
+        pierrot_incoming in;
+        pierrot_ref ref = {0};
+        assert_int_equal(pierrot_ask_wait(h->inbox, h->hub, words(h, "counts", ref), LONG_MS, &in), PIERROT_OK);
+        for (int i = 0; i < 4; i++)
+            assert_true(pierrot_read_number(&in.values, &n[i]));
+        if (child && !pierrot_read_ref(&in.values, child))
+            *child = ref;
+    } while (n[which] < least);
+    return n[which];
+}
+
+static void handlers_in_c_can_do_all_of_it(void **state)
+{
+    (void)state;
+    host h;
+    pierrot_config c;
+    host_init(&h, &c);
+    pierrot *rt = up(&c);
+    pierrot_behaviour b, leaf = leaf_of();
+    pierrot_behaviour_init(&b, sizeof b);
+    b.state_size = sizeof(hub);
+    b.receive = hub_receive;
+    b.release = hub_release;
+    b.trap_exit = true;
+    hub_host hh = {inbox_of(rt), pierrot_message_new(rt), {0}};
+    pierrot_ref none = {0}, child, second;
+    pierrot_incoming in;
+    assert_int_equal(pierrot_define(rt, "leaf", &leaf), PIERROT_OK);
+    assert_int_equal(pierrot_spawn(rt, &b, NULL, NULL, &hh.hub), PIERROT_OK);
+    /* Children, in C and by name: their parent is told of them by themselves. */
+    hub_says(&hh, "spawn", none, PIERROT_OK);
+    hub_counts(&hh, 3, 1, &child);
+    hub_says(&hh, "spawn module", none, PIERROT_OK);
+    hub_counts(&hh, 3, 2, &second);
+    assert_true(pierrot_is_alive(rt, child) && pierrot_is_alive(rt, second) && !pierrot_ref_equal(child, second));
+    /* A message that is passed on comes from whom it came from, and so does its answer. */
+    assert_int_equal(pierrot_ask_wait(hh.inbox, hh.hub, words(&hh, "forward", child), LONG_MS, &in), PIERROT_OK);
+    pierrot_ref sender;
+    assert_true(pierrot_read_ref(&in.values, &sender) && pierrot_ref_equal(sender, pierrot_inbox_ref(hh.inbox)));
+    hub_says(&hh, "forward", none, PIERROT_DEAD);
+    /* An answer that is kept for later; a second one is dropped. */
+    uint32_t number;
+    assert_int_equal(pierrot_ask(hh.inbox, hh.hub, words(&hh, "defer", none), LONG_MS, NULL, NULL, &number), PIERROT_OK);
+    hub_says(&hh, "answer", none, PIERROT_OK);
+    take(hh.inbox, &in);
+    assert_true(in.kind == PIERROT_REPLY && in.ask == number && pierrot_read_text(&in.values, "kept"));
+    hub_says(&hh, "answer", none, PIERROT_OK);
+    assert_int_equal(pierrot_inbox_poll(hh.inbox, &in), PIERROT_NOTHING);
+    /* Timers, which end with a life: after a failure none of them comes. */
+    hub_says(&hh, "after", none, PIERROT_OK);
+    hub_counts(&hh, 0, 1, NULL);
+    hub_says(&hh, "every", none, PIERROT_OK);
+    hub_counts(&hh, 0, 5, NULL);
+    assert_int_equal(pierrot_ask_wait(hh.inbox, hh.hub, words(&hh, "give up", none), LONG_MS, &in), PIERROT_FAILED);
+    assert_true(in.text_size == 7 && memcmp(in.text, "give up", 7) == 0);
+    assert_int_equal(pierrot_send_after(rt, 10, pierrot_inbox_ref(hh.inbox), NULL, NULL), PIERROT_OK);
+    take(hh.inbox, &in);
+    assert_true(hub_counts(&hh, 0, 0, NULL) == 0);
+    /* Monitors and links; the first children have ended with the life. */
+    hub_says(&hh, "spawn", none, PIERROT_OK);
+    hub_counts(&hh, 3, 1, &child);
+    hub_says(&hh, "monitor", child, PIERROT_OK);
+    hub_says(&hh, "demonitor", none, PIERROT_NOTHING);   /* the second time */
+    hub_says(&hh, "link", child, PIERROT_OK);
+    hub_says(&hh, "unlink", child, PIERROT_NOTHING);
+    hub_says(&hh, "link", child, PIERROT_OK);
+    hub_says(&hh, "monitor", child, PIERROT_OK);
+    assert_int_equal(pierrot_tell(rt, child, (say(hh.m, "fail"), hh.m)), PIERROT_OK);
+    assert_true(hub_counts(&hh, 1, 1, NULL) == 1);
+    assert_true(hub_counts(&hh, 2, 1, NULL) == 1);
+    hub_says(&hh, "monitor", none, PIERROT_DEAD);
+    /* A script in a file of its own. */
+    char path[] = "/tmp/pierrot-XXXXXX";
+    int fd = mkstemp(path);
+    static const char script[] = "local base = ... return function(self, n) return base + n end";
+    assert_true(fd >= 0 && write(fd, script, sizeof script - 1) == (ssize_t)sizeof script - 1);
+    close(fd);
+    pierrot_ref file;
+    pierrot_message_clear(hh.m);
+    pierrot_put_number(hh.m, 40);
+    assert_int_equal(pierrot_spawn_file(rt, path, hh.m, NULL, &file), PIERROT_OK);
+    pierrot_message_clear(hh.m);
+    pierrot_put_number(hh.m, 2);
+    assert_true(ask_number(hh.inbox, file, hh.m) == 42);
+    unlink(path);
+    pierrot_inbox_close(hh.inbox);
+    pierrot_message_free(hh.m);
+    down(rt);
+}
+
 /* --- inboxes */
 
 typedef struct answers {
@@ -625,6 +865,15 @@ static void asks_are_answered_on_the_thread_that_polls(void **state)
     }
     assert_int_equal(pierrot_inbox_poll(inbox, &in), PIERROT_NOTHING);
     assert_int_equal(pierrot_inbox_wait(inbox, 1), PIERROT_TIMEOUT);
+    /* Polled empty, the descriptor is quiet until the next thing comes. */
+    struct pollfd quiet = {.fd = pierrot_inbox_fd(inbox), .events = POLLIN};
+    assert_int_equal(pierrot_inbox_poll(inbox, &in), PIERROT_NOTHING);
+    assert_int_equal(poll(&quiet, 1, 0), 0);
+    assert_int_equal(pierrot_tell(rt, pierrot_inbox_ref(inbox), m), PIERROT_OK);
+    assert_int_equal(poll(&quiet, 1, LONG_MS), 1);
+    take(inbox, &in);
+    assert_int_equal(pierrot_inbox_poll(inbox, &in), PIERROT_NOTHING);
+    assert_int_equal(poll(&quiet, 1, 0), 0);
     /* A sender of its own. */
     pierrot_ref back = spawn_lua(rt, "local p = require 'pierrot' return function(self, x) p.sender():tell(x) end");
     assert_int_equal(pierrot_inbox_tell(inbox, back, m), PIERROT_OK);
@@ -1007,6 +1256,114 @@ static void memory_that_runs_out_fails_one_handler(void **state)
     down(rt);
 }
 
+/* Handlers that never end by themselves, each in its way. */
+static const char *const endless[] = {
+    "while true do end",
+    "for i = 1, 1e15 do i = i + 1 end",
+    "while true do pcall(function() while true do end end) end",
+    "pcall(pcall, pcall, function() while true do end end) while true do end",
+    "xpcall(function() while true do end end, function() while true do end end)",
+    "xpcall(error, function() while true do end end)",
+    "while true do local co = coroutine.wrap(function() while true do end end) pcall(co) end",
+    "while true do local co = coroutine.create(function() coroutine.yield() end) coroutine.resume(co) end",
+    "local function f() return f() end f()",
+    "local t = {} for i = 1, 50 do t[i] = i end table.sort(t, function(a, b) while true do end end)",
+    "return ('xyz'):gsub('.', function() while true do end end)",
+    "local t = setmetatable({}, { __index = function() while true do end end }) return t.x",
+    "error(setmetatable({}, { __tostring = function() while true do end end }))",
+    "for i = 1, 2000 do string.rep('x', 10000 + i) end",   /* it would end, but for the memory */
+    "while true do pcall(require, 'broken') end",
+    "load('while true do end', '=pierrot/restrict.lua')()",
+    "load('while true do end', '@pierrot/restrict.lua')()",
+    "load(function() return ' ' end)",
+    "require 'endless'",
+    "pcall(require, 'endless') while true do end",
+    "for _ in function() return 1 end do end",
+};
+
+static void instructions_are_limited(void **state)
+{
+    (void)state;
+    static const char text[] = "while true do end", broken[] = "error 'it is broken'";
+    const pierrot_preload preload[] = {
+        {"endless", text, sizeof text - 1, NULL}, {"broken", broken, sizeof broken - 1, NULL}, {NULL, NULL, 0, NULL}};
+    host h;
+    pierrot_config c;
+    pierrot_error error;
+    pierrot *rt;
+    host_init(&h, &c);
+    c.workers = 1;
+    c.preload = preload;
+    c.instruction_limit = 100000;
+    c.log_level = PIERROT_LOG_ERROR;
+    assert_int_equal(pierrot_start(&c, &rt, &error), PIERROT_INVALID);   /* with all libraries */
+    assert_non_null(strstr(error.text, "instruction_limit"));
+    c.libraries = PIERROT_LIB_SAFE;
+    rt = up(&c);
+    pierrot_inbox *inbox = inbox_of(rt);
+    pierrot_message *m = pierrot_message_new(rt), *live = pierrot_message_new(rt);
+    pierrot_incoming in;
+    say(live, "live");
+    pierrot_ref other = spawn_lua(rt, "return function() return 5 end");
+    for (size_t i = 0; i < sizeof endless / sizeof *endless; i++) {
+        char code[500];
+        /* What it must be told: its line; and it must go on living, as its neighbour does. */
+        snprintf(code, sizeof code,
+                 "return { on = { go = function(self)\n%s end, live = function(self) self.n = (self.n or 0) + 1 return self.n end } }",
+                 endless[i]);
+        pierrot_ref ref = spawn_lua(rt, code);
+        assert_true(ask_number(inbox, ref, live) == 1);
+        say(m, "go");
+        pierrot_status status = pierrot_ask_wait(inbox, ref, m, LONG_MS, &in);
+        bool told = memmem(in.text, in.text_size, "more than 100000 instructions", 29) || memmem(in.text, in.text_size, "whose __tostring failed", 23);
+        if (status != PIERROT_FAILED || !told)
+            fail_msg("%s: %s: %.*s", endless[i], pierrot_status_text(status), (int)in.text_size, in.text);
+        assert_true(ask_number(inbox, other, live) == 5);
+        assert_true(ask_number(inbox, ref, live) == 1);   /* a new life */
+        assert_int_equal(pierrot_kill_actor(rt, ref), PIERROT_OK);
+    }
+    assert_true(logged(&h, "(test) failed in its handler for \"go\": test:2: this took more than 100000 instructions (instruction_limit)"));
+    assert_int_equal(atomic_load(&h.failures), sizeof endless / sizeof *endless);
+    /* Each message has the whole budget; a wait begins another one; what is less than it is not cut short. */
+    pierrot_ref busy = spawn_lua(rt,
+        "local p = require 'pierrot'\n"
+        "local function work() local n = 0 for i = 1, 15000 do n = n + i end return n end\n"
+        "return { on = { work = function(self) self.n = (self.n or 0) + 1 work() return self.n end,\n"
+        "  rest = function() for i = 1, 20 do work() p.sleep(0) work() p.yield() end return 1 end } }");
+    for (int i = 1; i < 100; i++)
+        assert_int_equal(pierrot_tell(rt, busy, (say(m, "work"), m)), PIERROT_OK);
+    assert_true(ask_number(inbox, busy, m) == 100);
+    assert_true(ask_number(inbox, busy, (say(m, "rest"), m)) == 1);
+    /* What was ended in the midst of loading a module has left nothing behind. */
+    pierrot_ref loader = spawn_lua(rt, "return function() return select(2, pcall(require, 'broken')) end");
+    const char *bytes;
+    size_t size;
+    assert_int_equal(pierrot_ask_wait(inbox, loader, m, LONG_MS, &in), PIERROT_OK);
+    assert_true(pierrot_read_string(&in.values, &bytes, &size) && memmem(bytes, size, "it is broken", 12));
+    /* In `start`, in a behaviour's module, in `stop`, in on_failure and in a priority: that actor alone. */
+    pierrot_ref starter = spawn_lua(rt, "while true do end"), module;
+    assert_int_equal(pierrot_spawn_module(rt, "endless", NULL, NULL, &module), PIERROT_OK);
+    pierrot_ref parent = spawn_lua(rt,
+        "local p = require 'pierrot'\n"
+        "return { supervise = { on_failure = function() while true do end end },\n"
+        "  on = { bear = function(self) p.spawn(function() error 'x' end):tell(1) end },\n"
+        "  stop = function() while true do end end }");
+    pierrot_ref boxed = spawn_lua(rt,
+        "local p = require 'pierrot'\n"
+        "return function() local ref = p.spawn { function(self, n) return n end, mailbox = { capacity = 9, priority = function() while true do end end } }\n"
+        "  return ref:ask(8) end");
+    assert_true(ask_number(inbox, boxed, m) == 8);
+    assert_int_equal(pierrot_monitor(inbox, parent, NULL), PIERROT_OK);
+    assert_int_equal(pierrot_tell(rt, parent, (say(m, "bear"), m)), PIERROT_OK);
+    while (pierrot_is_alive(rt, starter) || pierrot_is_alive(rt, module) || !logged(&h, "failed in on_failure"))
+        pierrot_tick(rt, 1000);
+    assert_true(pierrot_is_alive(rt, other));
+    pierrot_inbox_close(inbox);
+    pierrot_message_free(m);
+    pierrot_message_free(live);
+    down(rt);
+}
+
 static void all_memory_is_the_hosts(void **state)
 {
     (void)state;
@@ -1379,12 +1736,14 @@ int main(void)
         BOTH(a_message_keeps_its_first_error),
         BOTH(actors_in_c_live_as_others_do),
         BOTH(lua_supervises_actors_in_c),
+        BOTH(handlers_in_c_can_do_all_of_it),
         BOTH(asks_are_answered_on_the_thread_that_polls),
         BOTH(starts_events_names_and_timers),
         BOTH(modules_of_the_host),
         BOTH(scripts_that_are_not_trusted_stay_inside),
         BOTH(limits_are_kept),
         BOTH(memory_that_runs_out_fails_one_handler),
+        BOTH(instructions_are_limited),
         BOTH(all_memory_is_the_hosts),
         BOTH(runtimes_side_by_side),
         BOTH(others_may_go_on_telling),

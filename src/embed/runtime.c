@@ -83,6 +83,8 @@ static const char *problem_of(const pierrot_config *c)
         return "libraries: there is no such library";
     if (c->message_limit != 0 && c->message_limit < 1024)
         return "message_limit: 1024 bytes or more expected";
+    if (c->instruction_limit && c->libraries & (PIERROT_LIB_DEBUG | PIERROT_LIB_JIT | PIERROT_LIB_FFI | PIERROT_LIB_BYTECODE))
+        return "instruction_limit: with debug, jit, ffi or bytecode a script could undo it; leave these out of `libraries`";
     uint32_t dispatchers = 1;
     for (const pierrot_dispatcher *d = c->dispatchers; d && d->name; d++)
         if (++dispatchers > 31)

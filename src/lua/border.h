@@ -69,6 +69,16 @@ struct pr_lua_become {
     pr_behaviour *behaviour; /* a reference is held */
 };
 
+/* See budget.c. */
+typedef struct pr_budget {
+    uint64_t limit;          /* 0: none, and nothing else here is used */
+    uint64_t spent;          /* instructions of the handler under way */
+    uint64_t asked;          /* heap.asked when it began */
+    bool counts;             /* a script runs */
+    bool over;               /* ... and is to end */
+    char text[256];          /* what it is told; "" until it has been */
+} pr_budget;
+
 typedef struct pr_lua {
     lua_State *L;            /* the main thread of the state */
     pr_runtime *rt;          /* NULL outside while none runs */
@@ -120,6 +130,7 @@ typedef struct pr_lua {
     uint32_t lines;          /* lines of prompts that are running: see prompt.c */
     int line_bases;          /* table: the coroutines below them */
     bool finalizers;         /* the collector has noted some */
+    pr_budget budget;
     struct pr_output *output;
 
     /* From finding a handler to calling it, of an actor that has just taken a newer version: see reload.c. */
@@ -211,6 +222,34 @@ int pr_lua_place_ref(lua_State *L, pr_lua *x, int index, uint64_t id);
 void pr_lua_told(lua_State *L, pr_lua *x, uint64_t id);
 /* The script's chunk returned a behaviour: the actor goes on as that. core.become_script */
 int pr_lua_become_script(lua_State *L);
+
+/* --- budget.c: around all that runs scripts, at base level */
+
+void pr_lua_open_budget(lua_State *L, pr_lua *x);      /* of a host's worker; the table of functions on top */
+void pr_lua_budget_anew(pr_lua *x);
+/* Another one begins, from a full budget. */
+static inline void pr_lua_budget_next(pr_lua *x)
+{
+    if (x->budget.limit)
+        pr_lua_budget_anew(x);
+}
+/* Returns what `ends` is to be given: within a handler (a priority function) its budget goes on. */
+static inline bool pr_lua_budget_begins(pr_lua *x)
+{
+    bool inside = x->budget.counts;
+    if (x->budget.limit && !inside) {
+        pr_lua_budget_anew(x);
+        x->budget.counts = true;
+    }
+    return inside;
+}
+static inline void pr_lua_budget_ends(pr_lua *x, bool inside)
+{
+    if (x->budget.limit && !inside) {
+        x->budget.counts = false;
+        pr_lua_budget_anew(x);
+    }
+}
 
 /* --- become.c */
 

@@ -151,7 +151,10 @@ double pr_lua_priority(pr_worker *w, pr_behaviour *function, const pr_msg *m)
     lua_pushlightuserdata(L, function);
     lua_pushlightuserdata(L, (void *)(uintptr_t)m);
     double priority = 0;
-    if (lua_pcall(L, 2, 1, 0) == 0) {
+    bool inside = pr_lua_budget_begins(x);
+    int status = lua_pcall(L, 2, 1, 0);
+    pr_lua_budget_ends(x, inside);
+    if (status == 0) {
         priority = lua_tonumber(L, -1);
     } else if (pr_log_on(&w->rt->log, PR_LOG_ERROR) && pr_log_gate(&w->rt->log)) {
         char who[256];

@@ -126,6 +126,7 @@ static int l_values(lua_State *L)
 /* take() -> the same for the next message; nothing at the end; false and no handler for a round without one */
 static int l_take(lua_State *L)
 {
+    pr_lua_budget_next(pr_lua_here);
     switch (next()) {
     case PR_NEXT_END:
         return 0;

@@ -126,9 +126,16 @@ pr_outcome pr_lua_failed(pr_worker *w, pr_lua *x, pr_co *co)
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->describe_failure);
     lua_pushlightuserdata(L, co->L);
     w->failure = NULL;
-    if (lua_pcall(L, 1, 1, 0) == 0)
-        w->failure = lua_touserdata(L, -1);
-    lua_pop(L, 1);
+    bool inside = pr_lua_budget_begins(x);   /* the error may have a __tostring of the script's */
+    int status = lua_pcall(L, 1, 1, 0);
+    pr_lua_budget_ends(x, inside);
+    if (status == LUA_ERRRUN && lua_isstring(L, -1)) {
+        pr_lua_failed_with_text(w, x);
+    } else {
+        if (status == 0)
+            w->failure = lua_touserdata(L, -1);
+        lua_pop(L, 1);
+    }
     if (x->heap.refused) {
         lua_settop(co->L, 1);   /* what its frames held is garbage */
         pr_lua_collect_refused(x);
@@ -184,7 +191,9 @@ static bool traps(pr_worker *w, pr_actor *a)
     int top = lua_gettop(L);
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->traps);
     lua_pushlightuserdata(L, a);
+    bool inside = pr_lua_budget_begins(x);
     bool answer = lua_pcall(L, 1, 1, 0) == 0 && lua_toboolean(L, -1);
+    pr_lua_budget_ends(x, inside);
     lua_settop(L, top);
     return answer;
 }
@@ -270,7 +279,9 @@ static uint8_t decide(pr_worker *w, pr_actor *a, uint64_t child, const pr_msg *e
     lua_rawgeti(co->L, 1, (int)on_failure);
     lua_xmove(L, co->L, 2);
     x->deciding = true;
+    bool inside = pr_lua_budget_begins(x);
     int status = lua_resume(co->L, 2);
+    pr_lua_budget_ends(x, inside);
     x->deciding = false;
     if (status == 0) {
         lua_settop(co->L, 2);

@@ -196,6 +196,7 @@ void *pr_heap_realloc_limited(void *heap, void *block, size_t old_size, size_t s
         return NULL;
     }
     h->used += size - old;   /* modulo 2^64: it shrinks too */
+    h->asked += size > old ? size : 0;
     if (size > old && h->used > h->limit && h->L)
         overdraw(h);
     return moved;

@@ -22,7 +22,8 @@ typedef struct pr_heap {
     void *strays[PR_HEAP_STRAYS];  /* big blocks that shrank where there was no memory for a small one: Lua has them */
     uint32_t stray_count;
     lua_State *L;
-    size_t used, limit;            /* of pr_heap_realloc_limited: what Lua has asked for, and may */
+    size_t used, limit;            /* of pr_heap_realloc_limited: what Lua has, and may; SIZE_MAX / 2: it only counts */
+    uint64_t asked;                /* by it: all that Lua has ever asked for */
     bool overdrawn;                /* it has got more than it may: see pr_heap_realloc_limited */
     bool refused;                  /* a script has failed for it; cleared when garbage has been collected */
     int pause, step;               /* the collector's, while overdrawn */

@@ -87,7 +87,9 @@ static int l_prepare_start(lua_State *L)
 /* Runs or goes on: the function (at first) and `nargs` arguments lie on co's stack. */
 static pr_outcome run(pr_worker *w, pr_lua *x, pr_co *co, int nargs)
 {
+    bool inside = pr_lua_budget_begins(x);
     int status = lua_resume(co->L, nargs);
+    pr_lua_budget_ends(x, inside);
     if (status == 0) {
         pr_actor *a = w->running;
         if (a && a->wait && !(a->flags & PR_FLAG_SUSPENDED))   /* an ask in a coroutine of the script's own, left behind */
@@ -132,7 +134,10 @@ static pr_outcome start(pr_worker *w, pr_actor *a)
     lua_settop(L, 0);
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->prepare_start);
     lua_pushlightuserdata(L, a);
-    if (lua_pcall(L, 1, LUA_MULTRET, 0) != 0)
+    bool inside = pr_lua_budget_begins(x);   /* its module is loaded */
+    int status = lua_pcall(L, 1, LUA_MULTRET, 0);
+    pr_lua_budget_ends(x, inside);
+    if (status != 0)
         return pr_lua_failed_with_text(w, x);
     int n = lua_gettop(L);
     const pr_loaded *b = pr_loaded_of(x, a);

@@ -125,6 +125,8 @@ void pr_lua_open(lua_State *L, pr_lua *x)
             luaL_error(L, "not enough memory");
         pr_lua_open_actors(L, x);
         pr_lua_open_dispatch(L, x);
+        if (pr_lua_host(x))
+            pr_lua_open_budget(L, x);
         lua_pushcfunction(L, l_collect);
         x->collect = luaL_ref(L, LUA_REGISTRYINDEX);
         lua_pushlightuserdata(L, &pr_lua_sentinel);
@@ -213,7 +215,7 @@ int pr_lua_open_worker(pr_worker *w, char *error, size_t cap)
     pr_lua *x = pr_zalloc(sizeof *x);
     const pierrot_config *host = w->rt->config.lua_host;
     if (x && host)
-        x->heap.limit = host->worker_memory_limit;
+        x->heap.limit = host->worker_memory_limit || !host->instruction_limit ? host->worker_memory_limit : SIZE_MAX / 2;
     lua_State *L = x ? pr_heap_newstate(&x->heap) : NULL;
     if (!L) {
         if (x)
