@@ -72,8 +72,10 @@ void pr_boxes_destroy(pr_boxes *b)
         pr_free(box->heap);
         pr_free(box);
     }
-    for (uint32_t i = 0; i < PR_SLABS; i++)
-        pr_free(PR_GET(b->slabs[i]));
+    pr_box_slabs *slabs = PR_GET(b->slabs);
+    for (uint32_t i = 0; slabs && i < PR_SLABS; i++)
+        pr_free(PR_GET(slabs->of[i]));
+    pr_free(slabs);
     pthread_mutex_destroy(&b->lock);
 }
 
@@ -143,11 +145,14 @@ void pr_box_discard(pr_runtime *rt, pr_box *box)
 bool pr_box_attach(pr_runtime *rt, pr_box *box, uint32_t slot, uint64_t id)
 {
     pr_boxes *b = &rt->boxes;
-    _Atomic(_Atomic(pr_box *) *) *at = &b->slabs[slot >> PR_SLAB_BITS];
     pthread_mutex_lock(&b->lock);
-    _Atomic(pr_box *) *slab = atomic_load_explicit(at, memory_order_relaxed);
-    if (!slab && (slab = pr_zalloc(PR_SLAB * sizeof *slab)))
-        atomic_store_explicit(at, slab, memory_order_release);   /* pairs with pr_box_at */
+    pr_box_slabs *slabs = PR_GET(b->slabs);
+    if (!slabs && (slabs = pr_zalloc(sizeof *slabs)))
+        atomic_store_explicit(&b->slabs, slabs, memory_order_release);   /* pairs with box_at */
+    _Atomic(_Atomic(pr_box *) *) *at = slabs ? &slabs->of[slot >> PR_SLAB_BITS] : NULL;
+    _Atomic(pr_box *) *slab = at ? PR_GET(*at) : NULL;
+    if (at && !slab && (slab = pr_zalloc(PR_SLAB * sizeof *slab)))
+        atomic_store_explicit(at, slab, memory_order_release);   /* likewise */
     pthread_mutex_unlock(&b->lock);
     if (!slab)
         return false;
@@ -161,7 +166,8 @@ bool pr_box_attach(pr_runtime *rt, pr_box *box, uint32_t slot, uint64_t id)
 
 static pr_box *box_at(pr_runtime *rt, uint32_t slot)
 {
-    _Atomic(pr_box *) *slab = atomic_load_explicit(&rt->boxes.slabs[slot >> PR_SLAB_BITS], memory_order_acquire);
+    pr_box_slabs *slabs = atomic_load_explicit(&rt->boxes.slabs, memory_order_acquire);
+    _Atomic(pr_box *) *slab = slabs ? atomic_load_explicit(&slabs->of[slot >> PR_SLAB_BITS], memory_order_acquire) : NULL;
     return slab ? atomic_load_explicit(&slab[slot & (PR_SLAB - 1)], memory_order_acquire) : NULL;
 }
 

@@ -35,10 +35,14 @@ typedef struct pr_box_spec {
 
 typedef struct pr_box pr_box;
 
+typedef struct pr_box_slabs {
+    _Atomic(_Atomic(pr_box *) *) of[PR_SLABS];             /* release at growth, acquire at look-up */
+} pr_box_slabs;
+
 /* The table by slot; rt->boxes. */
 typedef struct pr_boxes {
     pthread_mutex_t lock;                                  /* guards growth and the lists */
-    _Atomic(_Atomic(pr_box *) *) slabs[PR_SLABS];          /* release at growth, acquire at look-up */
+    _Atomic(pr_box_slabs *) slabs;                         /* made with the first box; release, acquire */
     pr_box *free, *all;
 } pr_boxes;
 

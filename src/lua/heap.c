@@ -15,7 +15,7 @@ typedef struct pr_region { struct pr_region *next; size_t size; } pr_region;
 
 _Static_assert(sizeof(pr_region) <= PR_HEAP_STEP, "blocks begin behind it");
 
-enum { BIRTH = 32 * 1024, REGION = 16 * 1024, REGIONS = 512 * 1024, SMALL_REGIONS = 1024 * 1024 };
+enum { BIRTH = 32 * 1024, REGION = 8 * 1024, REGIONS = 512 * 1024, SMALL_REGIONS = 1024 * 1024 };
 
 /* Under AddressSanitizer each block is one of its own, which it can watch. Lua's pointers to it share their words with
  * tags, so LeakSanitizer does not find them where a state is left open at the process's end: it is told not to look. */
@@ -46,7 +46,7 @@ static void *cut(pr_heap *h, size_t class)
 {
     size_t bytes = (class + 1) * PR_HEAP_STEP;
     if ((size_t)(h->end - h->at) < bytes) {
-        size_t size = h->taken < REGIONS ? REGION : h->taken < SMALL_REGIONS ? 4 * REGION : PR_BLOCK;
+        size_t size = h->taken < REGIONS ? REGION : h->taken < SMALL_REGIONS ? 8 * REGION : PR_BLOCK;
         pr_region *region = size == PR_BLOCK ? pr_alloc_block() : pr_alloc_aligned(PR_HEAP_STEP, size);
         if (!region)
             return NULL;
@@ -200,6 +200,17 @@ void *pr_heap_realloc_limited(void *heap, void *block, size_t old_size, size_t s
     if (size > old && h->used > h->limit && h->L)
         overdraw(h);
     return moved;
+}
+
+void pr_heap_pace(pr_heap *h, int pause, int step)
+{
+    if (h->overdrawn) {
+        h->pause = pause;
+        h->step = step;
+        return;
+    }
+    lua_gc(h->L, LUA_GCSETPAUSE, pause);
+    lua_gc(h->L, LUA_GCSETSTEPMUL, step);
 }
 
 /* --- */

@@ -45,6 +45,8 @@ void pr_heap_open(pr_heap *heap, lua_State *L, lua_CFunction open);
  * way to the interpreter, which looks at such things, when the collector comes to the end of its marking; so the collector
  * is driven there at once. NULL beyond that eighth, and where the system has no more. */
 void *pr_heap_realloc_limited(void *heap, void *block, size_t old_size, size_t size);
+/* The collector's pause and step, from now on, or once the limit is kept again. */
+void pr_heap_pace(pr_heap *heap, int pause, int step);
 /* After lua_close. */
 void pr_heap_destroy(pr_heap *heap);
 
