@@ -202,6 +202,7 @@ static void *serve(void *control)
     pr_control_socket *c = control;
     struct pollfd waits[PR_CONTROL_CLIENTS + 2];
     client *of[PR_CONTROL_CLIENTS];
+    pr_memory_here = c->rt->config.memory;   /* the workers' too, which answer */
     pthread_mutex_lock(&c->lock);
     while (!c->closing) {
         nfds_t n = 0;
@@ -377,14 +378,10 @@ void pr_control_serve(pr_control_socket *c, uint64_t actor)
     pthread_mutex_unlock(&c->lock);
 }
 
-void pr_control_close(pr_control_socket *c, bool free_it)
+/* Its thread, its file, its clients. Once. */
+static void end(pr_control_socket *c)
 {
     struct stat at;
-    pthread_mutex_lock(&c->lock);
-    c->closing = true;
-    nudge(c);
-    pthread_cond_broadcast(&c->drained);
-    pthread_mutex_unlock(&c->lock);
     pthread_join(c->thread, NULL);
     /* Only our own: another process may have put its socket there. */
     if (lstat(c->path, &at) == 0 && at.st_dev == c->device && at.st_ino == c->inode)
@@ -399,6 +396,18 @@ void pr_control_close(pr_control_socket *c, bool free_it)
             pr_free(c->clients[i].out);
         }
     close(c->listener);
+}
+
+void pr_control_close(pr_control_socket *c, bool free_it)
+{
+    pthread_mutex_lock(&c->lock);
+    bool closed = c->closing;
+    c->closing = true;
+    nudge(c);
+    pthread_cond_broadcast(&c->drained);
+    pthread_mutex_unlock(&c->lock);
+    if (!closed)
+        end(c);
     if (!free_it)
         return;
     close(c->wake);

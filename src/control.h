@@ -22,7 +22,7 @@ pr_control_socket *pr_control_open(pr_runtime *rt, const char *path, char *error
 /* Whose the lines are, from now on. */
 void pr_control_serve(pr_control_socket *c, uint64_t actor);
 /* The socket's file goes, and its thread; nothing is sent to the runtime any more. Frees it if `free_it`: when no worker is
- * left that could use it. */
+ * left that could use it; may be called again for that. */
 void pr_control_close(pr_control_socket *c, bool free_it);
 
 /* Any thread, from here on. A client that has gone is no error. */

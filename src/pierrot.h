@@ -243,6 +243,12 @@ typedef struct pierrot_config {
     void (*open_state)(void *context, struct lua_State *L, uint32_t worker);
     /* Before that state is closed, when no actor is left. Must not raise. */
     void (*close_state)(void *context, struct lua_State *L, uint32_t worker);
+
+    /* The path of a Unix socket to listen at, with mode 0600, for `pierrot ctl`, `pierrot top` and `pierrot repl --attach`; of 1
+     * to 107 bytes, copied. It takes a thread and two workers, and the Lua module cjson. Whoever may connect (the process's user,
+     * and root) sees everything, whatever `libraries` says. Not in tick mode. Default NULL: none. */
+    const char *control;
+    bool control_readonly;       /* there, only look; default false */
 } pierrot_config;
 
 /* Sets every field to its default: pierrot_config_init(&config, sizeof config). */

@@ -99,6 +99,7 @@ struct pr_runtime {
     pr_worker *workers;          /* of all dispatchers, one after the other */
     uint32_t worker_count;
     struct pr_tick *tick;         /* NULL: workers have threads */
+    struct pr_control_socket *control; /* or NULL; set before the dispatcher "prompts" has threads */
     uint64_t started_ns;
 
     pthread_mutex_t root_lock;    /* the root's children, free ports; taken before the locks of parkers, the global queue and the depot */

@@ -277,11 +277,11 @@ end
 -- Sessions --------------------------------------------------------------------------------------------------------
 
 local function open_session(self, client, request)
-  local session = pierrot.spawn { "pierrot.prompt", {
+  local session = core.spawn_own("pierrot.prompt", "transient", 1, {
     client = client, id = request.id, interactive = request.cmd == "attach" and request.interactive == true,
     coloured = request.coloured == true, eval = request.cmd == "eval",
     width = type(request.columns) == "number" and math.max(20, math.min(request.columns, 1000)) or 80,
-  }, dispatcher = "prompts", worker = 1 }
+  })
   if not session then
     refuse "the runtime is stopping"
   end
@@ -330,7 +330,7 @@ local function take(self, client, request)
 end
 
 function control.start(self, options)
-  self.readonly = options.readonly
+  self.readonly = options == true or type(options) == "table" and options.readonly   -- of a host in C: true or false
   self.sessions, self.clients, self.attached = {}, {}, {}
   self.views, self.failures, self.failed, self.recent = {}, {}, {}, {}
 end

@@ -375,6 +375,12 @@ function pierrot.spawn(behaviour, ...)
   return answer(core.spawn(handle, nil, 0, 0, false, ...))
 end
 
+-- An actor of the Lua half itself, on the workers of prompts: also where scripts may not spawn such.
+function core.spawn_own(name, restart, worker, ...)
+  local handle = core.intern(transport.module(name), name)
+  return answer(core.spawn(handle, nil, restarts[restart], dispatchers.place(core, "prompts", worker), false, ...))
+end
+
 -- What a worker runs: the other end of `carry`. A script's "behaviour" is its path; a host in C also gives code, and
 -- names of modules.
 local script_mark, chunk_mark, module_mark = "\0script\0", "\0chunk\0", "\0module\0"

@@ -17,6 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 enum { LONG_MS = 60000 };
@@ -1537,6 +1539,51 @@ static void a_stop_has_a_deadline(void **state)
     assert_int_equal(pierrot_free(rt), PIERROT_OK);
 }
 
+static void a_control_socket_answers(void **state)
+{
+    (void)state;
+    host h;
+    pierrot_config c;
+    pierrot_error error;
+    pierrot *rt = NULL;
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(at.sun_path, sizeof at.sun_path, "/tmp/pierrot-embed-%d", (int)getpid());
+    for (int readonly = 0; readonly < 2; readonly++) {
+        host_init(&h, &c);
+        c.control = at.sun_path;
+        c.control_readonly = readonly;
+        c.libraries = PIERROT_LIB_SAFE;
+        if (ticks) {
+            assert_int_equal(pierrot_start(&c, &rt, &error), PIERROT_INVALID);
+            assert_non_null(strstr(error.text, "control"));
+            return;
+        }
+        rt = up(&c);
+        static const char requests[] = "{\"cmd\":\"stats\"}\n{\"cmd\":\"eval\",\"code\":\"6 * 7\"}\n";
+        char answer[65536];
+        size_t n = 0;
+        int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+        assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+        assert_int_equal(send(fd, requests, sizeof requests - 1, 0), sizeof requests - 1);
+        do {
+            struct pollfd readable = {fd, POLLIN, 0};
+            ssize_t got = poll(&readable, 1, LONG_MS) > 0 ? recv(fd, answer + n, sizeof answer - 1 - n, 0) : 0;
+            if (got <= 0)
+                fail_msg("no answer behind \"%.*s\"; the log: %s", (int)n, answer, h.log);
+            n += (size_t)got;
+            answer[n] = 0;
+        } while (!strstr(answer, readonly ? "read-only" : "42\\u000a"));
+        assert_non_null(strstr(answer, "\"actors\":"));
+        close(fd);
+        pierrot_config second = c;
+        pierrot *other = NULL;
+        assert_int_equal(pierrot_start(&second, &other, &error), PIERROT_FAILED);
+        assert_non_null(strstr(error.text, "in use"));
+        down(rt);
+        assert_int_not_equal(access(at.sun_path, F_OK), 0);
+    }
+}
+
 static void misuse_is_refused(void **state)
 {
     (void)state;
@@ -1744,6 +1791,7 @@ int main(void)
         BOTH(asks_are_answered_on_the_thread_that_polls),
         BOTH(starts_events_names_and_timers),
         BOTH(modules_of_the_host),
+        BOTH(a_control_socket_answers),
         BOTH(scripts_that_are_not_trusted_stay_inside),
         BOTH(limits_are_kept),
         BOTH(memory_that_runs_out_fails_one_handler),

@@ -85,6 +85,8 @@ static const char *problem_of(const pierrot_config *c)
         return "message_limit: 1024 bytes or more expected";
     if (c->instruction_limit && c->libraries & (PIERROT_LIB_DEBUG | PIERROT_LIB_JIT | PIERROT_LIB_FFI | PIERROT_LIB_BYTECODE))
         return "instruction_limit: with debug, jit, ffi or bytecode a script could undo it; leave these out of `libraries`";
+    if (c->control && c->mode == PIERROT_TICK)
+        return "control: in tick mode there is no thread that could answer";
     uint32_t dispatchers = 1;
     for (const pierrot_dispatcher *d = c->dispatchers; d && d->name; d++)
         if (++dispatchers > 31)
@@ -195,8 +197,10 @@ static void destroy(pierrot *p)
     for (uint32_t i = 0; p->scratch && i < p->rt->worker_count; i++)
         pierrot_message_free(p->scratch[i]);
     pr_free(p->scratch);
-    if (p->rt)
+    if (p->rt) {
+        pr_lua_control_close(p->rt, true);
         pr_runtime_free(p->rt);
+    }
     pr_free((void *)(uintptr_t)p->config.preload);
     pr_free((char *)(uintptr_t)p->config.path);
     pr_free((char *)(uintptr_t)p->config.cpath);
@@ -241,6 +245,8 @@ static void configure(pierrot *p, pr_config *c)
         c->dispatcher_count = 0;
     for (const pierrot_dispatcher *d = p->config.dispatchers; d && d->name; d++)
         c->dispatchers[c->dispatcher_count++] = (pr_dispatcher_config){.name = d->name, .workers = d->workers, .throughput = d->throughput};
+    if (p->config.control)
+        c->dispatchers[c->dispatcher_count++] = (pr_dispatcher_config){.name = "prompts", .workers = 2, .interpreted = true};
     c->spin = p->config.spin;
     c->ask_timeout = p->config.ask_timeout;
     c->ticks = p->config.mode == PIERROT_TICK;
@@ -289,8 +295,14 @@ pierrot_status pierrot_start(const pierrot_config *config, pierrot **out, pierro
     for (int i = 0; p->rt && i < PR_LANES; i++)
         p->lanes[i].pool.depot = &p->rt->depot;
     p->config.dispatchers = NULL;   /* the core has what it needs of it */
-    if (p->rt && !(p->scratch = pr_zalloc(p->rt->worker_count * sizeof(pierrot_message *)))) {
-        why = PR_NOMEM;
+    bool controlled = !p->rt || !p->config.control ||
+                      pr_lua_control_start(p->rt, p->config.control, p->config.control_readonly, text, sizeof text);
+    p->config.control = NULL;   /* the socket has a copy */
+    if (!controlled)
+        why = PR_FAILURE;
+    if (p->rt && (!controlled || !(p->scratch = pr_zalloc(p->rt->worker_count * sizeof(pierrot_message *))))) {
+        if (controlled)
+            why = PR_NOMEM;
         pr_runtime_stop(p->rt, NULL);
         pr_runtime_join(p->rt, UINT64_MAX);
     }
@@ -335,6 +347,7 @@ pierrot_status pierrot_join(pierrot *p, uint64_t timeout_ms)
         pr_memory *before = pr_enter(p);
         pr_runtime_stop(p->rt, NULL);
         p->joined = pr_runtime_join(p->rt, until_ns(timeout_ms)) == PR_OK;
+        pr_lua_control_close(p->rt, p->joined);
         atomic_store_explicit(&p->ended, p->joined, memory_order_relaxed);   /* read while `busy` is held */
         pr_leave(before);
         if (t)

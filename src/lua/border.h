@@ -324,8 +324,7 @@ void pr_lua_log_above(void *terminal, enum pr_log_level level, const char *text,
 void pr_lua_open_control(lua_State *L, pr_lua *x);
 /* What an actor writes goes to that client, as JSON. 0 or an errno. */
 int pr_lua_control_write(pr_lua *x, double client, const char *bytes, size_t len);
-/* Ends the control socket of a runtime that ends. */
-void pr_lua_control_close(pr_runtime *rt, bool free_it);
+void pr_lua_control_close(pr_runtime *rt, bool free_it);   /* see host.h */
 /* The terminal's events, for core.client_wait; see terminal.h. */
 void pr_lua_to_link(void *context, enum pr_terminal_event event, const char *text, size_t len);
 
@@ -348,7 +347,6 @@ typedef struct pr_lua_paths {
     char *path, *cpath;
     pr_terminal *terminal;
     pr_log_writer *log;           /* or NULL */
-    pr_control_socket *control;   /* set before the dispatcher "prompts" has threads */
 } pr_lua_paths;
 
 #endif

@@ -2,6 +2,8 @@
  * of the command (lua/pierrot/client.lua). */
 #include "border.h"
 
+#include "host.h"
+
 #include "../alloc.h"
 
 #include <errno.h>
@@ -17,11 +19,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-static pr_control_socket *socket_of(pr_runtime *rt)
-{
-    const pr_lua_paths *paths = rt->config.context;
-    return paths ? paths->control : NULL;
-}
+static pr_control_socket *socket_of(pr_runtime *rt) { return rt->control; }
 
 static pr_control_socket *check_socket(lua_State *L)
 {
@@ -33,12 +31,37 @@ static pr_control_socket *check_socket(lua_State *L)
 
 void pr_lua_control_close(pr_runtime *rt, bool free_it)
 {
-    pr_lua_paths *paths = rt->config.context;
-    if (!paths || !paths->control)
+    if (!rt->control)
         return;
-    pr_control_close(paths->control, free_it);
+    pr_control_close(rt->control, free_it);
     if (free_it)
-        paths->control = NULL;
+        rt->control = NULL;
+}
+
+bool pr_lua_control_start(pr_runtime *rt, const char *path, bool readonly, char *error, size_t cap)
+{
+    static const char actor[] = "\0module\0pierrot.control";   /* a mark of init.lua's hook `load` */
+    pr_dispatcher *d = pr_dispatcher_named(rt, "prompts", 7);
+    uint64_t id = 0;
+    if (!(rt->control = pr_control_open(rt, path, error, cap)) || pr_dispatcher_use(rt, d, error, cap) != PR_OK)
+        return false;
+    pr_spawn s = {.ops = &pr_lua_ops, .restart = PR_RESTART_PERMANENT, .worker = 2, .dispatcher = (uint8_t)d->index, .at_root = true};
+    s.behaviour = pr_behaviour_intern(&rt->behaviours, actor, sizeof actor - 1, "pierrot.control");
+    s.args = pr_msg_new(NULL, 1);
+    if (s.args) {
+        s.args->count = 1;
+        s.args->data[0] = readonly ? PR_TAG_TRUE : PR_TAG_FALSE;
+    }
+    if (!s.behaviour || !s.args || pr_actor_spawn(rt, NULL, &s, &id) != PR_OK) {
+        snprintf(error, cap, "control: not enough memory");
+        if (s.behaviour)
+            pr_behaviour_drop(&rt->behaviours, s.behaviour);
+        if (s.args)
+            pr_msg_free(NULL, s.args);
+        return false;
+    }
+    pr_control_serve(rt->control, id);
+    return true;
 }
 
 /* --- the serving side, inside */
@@ -132,9 +155,8 @@ static int l_control_open(lua_State *L)
     pr_lua *x = pr_lua_of(L);
     pr_runtime *rt = pr_lua_runtime(L, x, 1);
     char error[512];
-    pr_lua_paths *paths = rt->config.context;
-    paths->control = pr_control_open(rt, luaL_checkstring(L, 1), error, sizeof error);
-    if (!paths->control) {
+    rt->control = pr_control_open(rt, luaL_checkstring(L, 1), error, sizeof error);
+    if (!rt->control) {
         lua_pushnil(L);
         lua_pushstring(L, error);
         return 2;

@@ -10,6 +10,11 @@ extern const pr_ops pr_lua_ops;
 /* The callbacks for workers with Lua states, set up as `host` says. It has to live as long as the runtime. */
 void pr_lua_configure(pr_config *c, const pierrot_config *host);
 
+/* Opens the control socket of a runtime with a dispatcher "prompts"; false and a text in `error`. And its end: with `free_it`
+ * when no worker is left. Nothing happens where there is none. */
+bool pr_lua_control_start(pr_runtime *rt, const char *path, bool readonly, char *error, size_t cap);
+void pr_lua_control_close(pr_runtime *rt, bool free_it);
+
 /* What a find_module has given. */
 struct pierrot_source {
     char *text;

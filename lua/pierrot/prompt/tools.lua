@@ -121,7 +121,7 @@ function tools.trace(ref, n)
     misuse("trace: there is no such actor: %s", tostring(ref))
   end
   local options = { ref = info.ref, n = n, colour = tools.colour(), client = tools.client() }
-  pierrot.spawn({ "pierrot.prompt.tracer", options, dispatcher = "prompts", worker = 1, restart = "temporary" })
+  core.spawn_own("pierrot.prompt.tracer", "temporary", 1, options)
 end
 
 -- What goes wrong is an error here: at a prompt nobody looks at a second value.
