@@ -565,8 +565,14 @@ describe("a shared value travels", function()
     local function boss(rules)
       return pierrot.spawn { {
         supervise = rules,
-        start = function(self) self.child = pierrot.spawn(function() error { what = pierrot.share { name = "child" } } end) end,
+        start = function(self)
+          self.child = pierrot.spawn { function() error { what = pierrot.share { name = "child" } } end, worker = "here" }
+        end,
         on = { go = function(self) self.child:tell() end },
+        stop = function(self)                          -- its child has ended: only what this one fails with holds it
+          while self.child:is_alive() do pierrot.yield() end
+          collectgarbage() collectgarbage()
+        end,
       }, restart = "temporary" }
     end
     for told, who in pairs {
