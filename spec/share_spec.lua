@@ -18,12 +18,13 @@ local function wait(fn)
   while not fn() do pierrot.sleep(0.001) end
 end
 
--- Full collections in every state, so that what only garbage holds is let go. LuaJIT takes places of the stack that are
--- in no use any more for held: they are overwritten first.
+-- Full collections in every state, so that what only garbage holds is let go. What LuaJIT takes for held as well, though
+-- nobody uses it any more, goes first: places of the stack, and constants of compiled code.
 local function collect_everywhere()
   for i = 1, pierrot.stats().workers do
     local a = pierrot.spawn { function()
       local n = select("#", unpack({}, 1, 250))
+      require("jit").flush()
       collectgarbage()
       collectgarbage()
       return n == 250
