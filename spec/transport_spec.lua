@@ -395,7 +395,8 @@ describe("a watch", function()
   it("sees another value of an upvalue", function()
     for _, values in ipairs { { 1, 2 }, { nil, 1 }, { 1, nil }, { {}, {} }, { false, nil }, { 0 / 0, 1 } } do
       local v = values[1]
-      local watch = watch_of { start = function() return v end }
+      local behaviour = { start = function() return v end }   -- held: a watch does not
+      local watch = watch_of(behaviour)
       assert.is_false(transport.changed(watch))
       v = values[2]
       assert.is_true(transport.changed(watch))
@@ -407,12 +408,13 @@ describe("a watch", function()
   it("looks at helpers, and not into tables", function()
     local t, n = {}, 1
     local function helper() return t, n end
-    local watch = watch_of(function() return helper() end)
+    local function behaviour() return helper() end
+    local watch = watch_of(behaviour)
     t.x = 1
     assert.is_false(transport.changed(watch))
     n = 2
     assert.is_true(transport.changed(watch))
-    t = n
+    t = behaviour
   end)
 
   it("sees globals appear, change and vanish", function()

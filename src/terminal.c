@@ -601,6 +601,22 @@ static enum got edit_line(pr_terminal *t, char **line, size_t *len)
     return GOT_LINE;
 }
 
+/* Until there is a line to read: false where the interrupt key is first, or the terminal is closed. A read that has not begun
+ * yet would not notice either. */
+static bool wait_for_line(pr_terminal *t)
+{
+    if (!t->input_is_terminal)
+        return true;
+#ifdef __GLIBC__
+    if (stdin->_IO_read_ptr < stdin->_IO_read_end)   /* left of the last read; elsewhere one cannot tell */
+        return true;
+#endif
+    while (!interrupt_key && !t->closing)
+        if (wait_for(t, true))
+            return true;
+    return false;
+}
+
 /* A line as the system gives it. */
 static enum got plain_line(pr_terminal *t, char **line, size_t *len)
 {
@@ -612,10 +628,13 @@ static enum got plain_line(pr_terminal *t, char **line, size_t *len)
     }
     fflush(stdout);
     *len = 0;
+    if (!wait_for_line(t) && !interrupt_key)
+        return GOT_NOTHING;
+    bool interrupted = interrupt_key;
     leave(t);
     flockfile(stdin);   /* its buffer is the program's too, which may read lines itself */
     errno = 0;
-    while ((c = getc_unlocked(stdin)) != EOF && c != '\n') {
+    while ((c = interrupted ? EOF : getc_unlocked(stdin)) != EOF && c != '\n') {
         if (*len + 1 >= cap) {
             char *grown = pr_realloc(*line, cap = cap ? 2 * cap : 256);
             if (!grown)
@@ -626,7 +645,8 @@ static enum got plain_line(pr_terminal *t, char **line, size_t *len)
             break;
         (*line)[(*len)++] = (char)c;
     }
-    bool too_long = c != EOF && c != '\n', interrupted = c == EOF && ferror(stdin) && errno == EINTR;
+    bool too_long = c != EOF && c != '\n';
+    interrupted = interrupted || (c == EOF && ferror(stdin) && errno == EINTR);
     if (c == EOF && t->input_is_terminal)
         clearerr(stdin);
     funlockfile(stdin);
