@@ -317,7 +317,7 @@ describe("dispatchers", function()
       local pierrot = require "pierrot"
       local function stopped(name) return function() print(name .. " stopped") end end
       local parent = pierrot.spawn{ { name = "parent", stop = stopped "parent", start = function(self)
-        self.child = pierrot.spawn{ { stop = stopped "child", receive = function() pierrot.sleep(60) end } }
+        self.child = pierrot.spawn{ { stop = stopped "child", receive = function() pierrot.sleep(60) end }, shutdown = 0.3 }
       end, receive = function(self) self.child:tell("sleep") return true end }, dispatcher = "blocking", shutdown = 1 }
       parent:ask()
       pierrot.spawn{ { receive = function() pierrot.receive() end, stop = stopped "waiting" }, dispatcher = "blocking" }:tell()
