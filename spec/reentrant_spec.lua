@@ -98,7 +98,10 @@ describe("a reentrant actor", function()
       later = function(_, key) gate:ask_within(60, "hold", key) if key == "s" then pierrot.stash() return pierrot.become {
         later = function(_, again) return "later " .. again end } end return "now" end,
       defer = function(self, key) gate:ask_within(60, "hold", key) self.deferred = pierrot.defer() end,
-      give = function(self) self.deferred:reply "given" end,
+      give = function(self)
+        while not self.deferred do pierrot.sleep(0.001) end   -- its handler may be slower than this message
+        self.deferred:reply "given"
+      end,
       pass = function(_, key) gate:ask_within(60, "hold", key) pierrot.forward(gate) end,
       unstash = function() return pierrot.unstash() end,
     } }, reentrant = true }
