@@ -140,7 +140,8 @@ static void nudge(pr_terminal *t)
 /* --- the interrupt key */
 
 /* The handler's, on the reading thread: set there, taken between two waits. */
-static volatile sig_atomic_t interrupt_key, continued;
+/* Relaxed: a signal may be handled on any thread, and tells nothing but itself. The write to the eventfd comes after. */
+static atomic_bool interrupt_key, continued;
 static int interrupt_wake = -1;
 
 static void on_interrupt(int number)
@@ -148,7 +149,7 @@ static void on_interrupt(int number)
     int before = errno;
     uint64_t one = 1;
     (void)number;
-    interrupt_key = 1;
+    atomic_store_explicit(&interrupt_key, true, memory_order_relaxed);
     ssize_t wrote = write(interrupt_wake, &one, sizeof one);
     (void)wrote;
     errno = before;
@@ -160,7 +161,7 @@ static void on_continue(int number)
     int before = errno;
     uint64_t one = 1;
     (void)number;
-    continued = 1;
+    atomic_store_explicit(&continued, true, memory_order_relaxed);
     ssize_t wrote = write(interrupt_wake, &one, sizeof one);
     (void)wrote;
     errno = before;
@@ -168,9 +169,7 @@ static void on_continue(int number)
 
 static bool take_interrupt(void)
 {
-    bool was = interrupt_key;
-    interrupt_key = 0;
-    return was;
+    return atomic_exchange_explicit(&interrupt_key, false, memory_order_relaxed);
 }
 
 /* Waits for the wake-up alone, or for a key too; true: there is one. The lock is given up meanwhile. */
@@ -333,8 +332,7 @@ static int read_key(EditLine *el, wchar_t *key)
         t->interrupted = t->interrupted || take_interrupt();
         if (t->closing || t->interrupted)
             break;
-        if (continued) {   /* whoever had the terminal meanwhile has changed its modes, and the screen */
-            continued = 0;
+        if (atomic_exchange_explicit(&continued, false, memory_order_relaxed)) {   /* whoever had the terminal meanwhile has changed its modes, and the screen */
             t->lib.set(el, EL_PREP_TERM, 0);
             t->lib.set(el, EL_PREP_TERM, 1);
             t->row = 0;   /* wherever the cursor is now */
@@ -611,7 +609,7 @@ static bool wait_for_line(pr_terminal *t)
     if (stdin->_IO_read_ptr < stdin->_IO_read_end)   /* left of the last read; elsewhere one cannot tell */
         return true;
 #endif
-    while (!interrupt_key && !t->closing)
+    while (!atomic_load_explicit(&interrupt_key, memory_order_relaxed) && !t->closing)
         if (wait_for(t, true))
             return true;
     return false;
@@ -628,9 +626,9 @@ static enum got plain_line(pr_terminal *t, char **line, size_t *len)
     }
     fflush(stdout);
     *len = 0;
-    if (!wait_for_line(t) && !interrupt_key)
+    if (!wait_for_line(t) && !atomic_load_explicit(&interrupt_key, memory_order_relaxed))
         return GOT_NOTHING;
-    bool interrupted = interrupt_key;
+    bool interrupted = atomic_load_explicit(&interrupt_key, memory_order_relaxed);
     leave(t);
     flockfile(stdin);   /* its buffer is the program's too, which may read lines itself */
     errno = 0;
