@@ -9,12 +9,7 @@
 
 local pierrot = require "pierrot"
 
-local hammer = tonumber(os.getenv "PIERROT_HAMMER") or 1
-local sanitized = os.getenv "PIERROT_SANITIZER"
-
-local function times(plain, under)
-  return math.max(1, math.ceil((sanitized and under or plain) * hammer))
-end
+local times = require "support.times"
 
 local function wait(fn)
   while not fn() do pierrot.sleep(0.001) end

@@ -293,6 +293,8 @@ void pr_lua_push_info(lua_State *L, pr_runtime *rt, pr_actor *a, uint64_t id, bo
  * owner may be changing: each is checked to be the parent's (`id`, 0: the root's). */
 void pr_lua_push_family(lua_State *L, pr_runtime *rt, uint32_t link, uint32_t most, uint64_t id);
 void pr_lua_open_census(lua_State *L, pr_lua *x);
+/* Whether a part of the actor's name or of its behaviour's is this; any thread. */
+bool pr_lua_actor_matches(pr_runtime *rt, uint64_t id, const char *part);
 void pr_lua_open_top(lua_State *L, pr_lua *x);
 /* Adds functions to the table on top, each with the context as upvalue. */
 void pr_lua_add(lua_State *L, pr_lua *x, const luaL_Reg *functions);

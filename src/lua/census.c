@@ -30,7 +30,7 @@ static int l_family(lua_State *L)
 
 typedef struct place { double key; uint64_t id; } place;
 
-static bool matches(pr_runtime *rt, uint64_t id, const char *part)
+bool pr_lua_actor_matches(pr_runtime *rt, uint64_t id, const char *part)
 {
     char text[256];
     size_t len = pr_registry_name_of(&rt->names, id, text, sizeof text - 1);
@@ -68,7 +68,7 @@ static int l_census(lua_State *L)
     for (uint32_t slot = 0; slot < slots; slot++) {
         pr_actor *a = pr_actor_slot(&rt->actors, slot);
         uint64_t id = a ? atomic_load_explicit(&a->id, memory_order_acquire) : 0;
-        if (id == 0 || PR_GET(a->home) == PR_HOME_PORT || (part && !matches(rt, id, part)))
+        if (id == 0 || PR_GET(a->home) == PR_HOME_PORT || (part && !pr_lua_actor_matches(rt, id, part)))
             continue;
         total++;
         place p = {key_of(rt, a, key), id};

@@ -104,17 +104,6 @@ static int l_top_sample(lua_State *L)
     return 0;
 }
 
-static bool matches(pr_runtime *rt, uint64_t id, const char *part)
-{
-    char text[256];
-    size_t len = pr_registry_name_of(&rt->names, id, text, sizeof text - 1);
-    text[len < sizeof text ? len : sizeof text - 1] = 0;
-    if (len && strstr(text, part))
-        return true;
-    pr_actor_behaviour_name(rt, id, text, sizeof text);
-    return strstr(text, part) != NULL;
-}
-
 /* Some are looked up in each picture, by slot: an actor may get a name at any time. */
 static bool passes(pr_runtime *rt, view *v, seen *s, uint32_t slot)
 {
@@ -122,7 +111,7 @@ static bool passes(pr_runtime *rt, view *v, seen *s, uint32_t slot)
         return true;
     if (!s->checked || slot % AGAIN == v->picture % AGAIN) {
         s->checked = 1;
-        s->matches = matches(rt, s->id, v->filter);
+        s->matches = pr_lua_actor_matches(rt, s->id, v->filter);
     }
     return s->matches;
 }
