@@ -2,6 +2,9 @@
 --
 -- spawn     a child is spawned, and has started
 -- restart   a child raises (with its traceback), its parent decides, it is started anew; and how many spawns that is
+-- in turn   the same two one after the other, so that the caches hold it all: a child's whole life (spawn, start, stop),
+--           and a restart
+-- raise     what LuaJIT takes of a restart whatever the runtime does: a coroutine whose error is caught
 -- tree      supervisors with children, 100,000 in all: from the call to the last child's start, and from the order to
 --           stop to the last end
 -- memory    an idle actor without children, monitors and links; and what a monitor on it adds
@@ -72,6 +75,52 @@ local function spawn_and_restart(n)
   end)
 end
 
+-- One child at a time: the next begins when this one has started.
+local InTurn = {
+  supervise = { intensity = 1e6, period = 1e9 },
+  on = {
+    go = function(self, what, n)
+      self.what, self.left, self.answer = what, n, pierrot.defer()
+      self.child = pierrot.spawn(Child)
+    end,
+    started = function(self)
+      self.left = self.left - 1
+      if self.left == 0 then
+        self.child:stop()
+        self.answer:reply(true)
+      elseif self.what == "restart" then
+        self.child:tell "fail"
+      else
+        self.child:stop()
+        self.child = pierrot.spawn(Child)
+      end
+    end,
+  },
+}
+
+local function in_turn(n)
+  local parent = pierrot.spawn { InTurn, worker = 1 }
+  local function each(what)
+    return best(function()
+      local begin = pierrot.now()
+      parent:ask_within(60, "go", what, n)
+      return (pierrot.now() - begin) / n * 1e9
+    end)
+  end
+  local life, restart = each "life", each "restart"
+  parent:stop()
+  await_end(parent)
+  return life, restart
+end
+
+local function raise(n)
+  return best(function()
+    local begin = pierrot.now()
+    for _ = 1, n do coroutine.resume(coroutine.create(error), "failed", 0) end
+    return (pierrot.now() - begin) / n * 1e9
+  end)
+end
+
 local function tree()
   local Leaf = { receive = function(_, x) return x end }
   local each = math.floor(children / supervisors)
@@ -124,5 +173,8 @@ local n = math.min(children, 20000)
 local spawn, restart = spawn_and_restart(n)
 print(("spawn    %8.0f ns"):format(spawn))
 print(("restart  %8.0f ns   %.1f spawns"):format(restart, restart / spawn))
+local life, again = in_turn(n)
+print(("in turn  %8.0f ns a life, %.0f ns a restart   %.1f lives"):format(life, again, again / life))
+print(("raise    %8.0f ns"):format(raise(n)))
 local start, stop = tree()
 print(("tree     %8.2f s to start, %.2f s to stop %d actors"):format(start, stop, children + supervisors + 1))

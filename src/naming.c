@@ -5,21 +5,17 @@
 
 size_t pr_actor_behaviour_name(pr_runtime *rt, uint64_t id, char *buf, size_t cap)
 {
-    int n = 0;
-    buf[0] = 0;
     /* A behaviour is freed under this lock, after the id of its last actor is gone: while the id is found
      * here, what stands in the record is not freed before we leave. */
     pthread_mutex_lock(&rt->behaviours.lock);
     pr_actor *a = pr_actor_find(&rt->actors, id);
-    pr_behaviour *b = a ? PR_GET(a->behaviour) : NULL;
-    if (b)
-        n = snprintf(buf, cap, "%s", b->own_name ? b->own_name : b->name);
-    else if (a)
-        n = snprintf(buf, cap, "%s", a->kind == PR_KIND_PORT ? "outside" : "native");
-    else
-        n = snprintf(buf, cap, "dead");
+    const pr_behaviour *b = a ? PR_GET(a->behaviour) : NULL;
+    const char *name = b ? (b->own_name ? b->own_name : b->name) : !a ? "dead" : a->kind == PR_KIND_PORT ? "outside" : "native";
+    size_t n = strnlen(name, cap - 1);
+    memcpy(buf, name, n);
+    buf[n] = 0;
     pthread_mutex_unlock(&rt->behaviours.lock);
-    return n < 0 ? 0 : (size_t)n < cap ? (size_t)n : cap - 1;
+    return n;
 }
 
 bool pr_actor_version(pr_runtime *rt, uint64_t id, char *buf, size_t cap)

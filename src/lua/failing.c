@@ -6,7 +6,6 @@
 #include "../alloc.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 /* --- of an actor */
@@ -30,12 +29,36 @@ static void push_whereabouts(lua_State *L, pr_lua *x)
     }
 }
 
-/* Pushes what luaL_traceback would, without the runtime's own frames. Written at once: a restart's cost would be a fifth
- * higher with that function, which makes a Lua string of each piece. */
+/* Text in the making: what does not fit is cut off. */
+typedef struct { char *at, *end; } writer;
+
+static void put(writer *t, const char *s, size_t n)
+{
+    size_t room = (size_t)(t->end - t->at);
+    n = n < room ? n : room;
+    memcpy(t->at, s, n);
+    t->at += n;
+}
+
+#define PUT(t, literal) put((t), literal, sizeof literal - 1)
+
+static void put_number(writer *t, int number)
+{
+    char digits[3 * sizeof number], *at = digits + sizeof digits;
+    unsigned n = number < 0 ? 0 : (unsigned)number;
+    do
+        *--at = (char)('0' + n % 10);
+    while ((n /= 10) > 0);
+    put(t, at, (size_t)(digits + sizeof digits - at));
+}
+
+/* Pushes what luaL_traceback would, without the runtime's own frames. Written at once and without snprintf: that function
+ * makes a Lua string of each piece, which would be a quarter of what a restart costs. */
 static void push_traceback(lua_State *L, lua_State *co)
 {
-    enum { FIRST = 12, LAST = 10, LINE = LUA_IDSIZE + 2 * 24 + 80 };   /* as there */
-    luaL_Buffer text;
+    enum { FIRST = 12, LAST = 10, NAME = 120, LINE = 2 * LUA_IDSIZE + NAME + 80 };   /* the first two as there */
+    char text[(FIRST + LAST + 2) * LINE];
+    writer t = {text, text + sizeof text};
     lua_Debug frame;
     int depth = 0;
     while (depth < INT_MAX / 2 && lua_getstack(co, depth, &frame)) {
@@ -50,34 +73,39 @@ static void push_traceback(lua_State *L, lua_State *co)
             break;
         }
     }
-    luaL_buffinit(L, &text);
-    luaL_addstring(&text, "stack traceback:");
+    PUT(&t, "stack traceback:");
     for (int level = 0; level < depth && lua_getstack(co, level, &frame); level++) {
         if (level == FIRST && depth > FIRST + LAST) {
-            luaL_addstring(&text, "\n\t...");
+            PUT(&t, "\n\t...");
             level = depth - LAST - 1;
             continue;
         }
         lua_getinfo(co, "Snl", &frame);
         if (strncmp(frame.short_src, "pierrot/", 8) == 0 || (*frame.what == 'C' && !*frame.namewhat))
             continue;
-        luaL_addstring(&text, "\n\t");
-        luaL_addstring(&text, frame.short_src);
-        char line[LINE];
-        int n = frame.currentline > 0 ? snprintf(line, sizeof line, ":%d:", frame.currentline) : snprintf(line, sizeof line, ":");
-        luaL_addlstring(&text, line, (size_t)n);
+        size_t source = strlen(frame.short_src);
+        PUT(&t, "\n\t");
+        put(&t, frame.short_src, source);
+        PUT(&t, ":");
+        if (frame.currentline > 0) {
+            put_number(&t, frame.currentline);
+            PUT(&t, ":");
+        }
         if (*frame.namewhat) {
-            luaL_addstring(&text, " in function '");
-            luaL_addstring(&text, frame.name);
-            luaL_addchar(&text, '\'');
+            PUT(&t, " in function '");
+            put(&t, frame.name, strnlen(frame.name, NAME));
+            PUT(&t, "'");
         } else if (*frame.what == 'm') {
-            luaL_addstring(&text, " in main chunk");
+            PUT(&t, " in main chunk");
         } else {
-            n = snprintf(line, sizeof line, " in function <%s:%d>", frame.short_src, frame.linedefined);
-            luaL_addlstring(&text, line, (size_t)n);
+            PUT(&t, " in function <");
+            put(&t, frame.short_src, source);
+            PUT(&t, ":");
+            put_number(&t, frame.linedefined);
+            PUT(&t, ">");
         }
     }
-    luaL_pushresult(&text);
+    lua_pushlstring(L, text, (size_t)(t.at - text));
 }
 
 /* describe_failure(co, message is on top of co's stack): -> light userdata of the payload. */
