@@ -108,7 +108,7 @@ $(BUILD)/libpierrot.so: $(BUILD)/libpierrot.so.$(VERSION)
 # One object, in which what is hidden is local: a static program cannot come to depend on it, or clash with it.
 $(BUILD)/libpierrot.a: $(CORE_OBJ) $(BORDER_OBJ) $(EMBED_OBJ)
 	$(call say,AR,$@)rm -f $@ && $(CC) -O2 $(LTO) $(SAN) $(CFLAGS) -nostdlib -r $(if $(LTO),-flinker-output=nolto-rel) \
-	  -o $(BUILD)/libpierrot.o $^ && $(OBJCOPY) --localize-hidden --localize-symbol=luaopen_pierrot \
+	  -o $(BUILD)/libpierrot.o $^ && $(OBJCOPY) --localize-hidden --localize-symbol=luaopen_pierrot --localize-symbol=luaopen_pierrot_testing \
 	  $(BUILD)/libpierrot.o && $(AR) rcs $@ $(BUILD)/libpierrot.o
 
 # Relative to itself, so that an installed tree can be moved; DESTDIR does not show in it.

@@ -1,14 +1,15 @@
---- The examples of README.md, docs/guide.md, docs/flow.md and docs/reload.md: each is run, and prints what stands below it.
+--- The examples of README.md, docs/guide.md, docs/flow.md, docs/reload.md and docs/testing.md: each is run, and prints what
+--- stands below it.
 --
 -- A block is fenced with ```lua and followed by ```output: what is on stdout, exactly, or by ```output~:
 -- a Lua pattern for each line. What it logs follows in ```stderr or ```stderr~; without that, stderr must
 -- be empty. After ```lua may stand: exit=N, the exit status (0); args=a,b, the script's arguments;
--- file=NAME, a file for the example that follows instead of an example.
+-- file=NAME, a file for the example that follows instead of an example; test=NAME, a file of that name for `pierrot test`.
 -- An example whose first line is `-- plain` is a program for luajit, the others are for `pierrot run`.
 --
 -- PIERROT_BIN, PIERROT_LUAJIT and PIERROT_BUILD name what is tested; spec/run sets them.
 
-local DOCUMENTS = { "README.md", "docs/guide.md", "docs/flow.md", "docs/reload.md" }
+local DOCUMENTS = { "README.md", "docs/guide.md", "docs/flow.md", "docs/reload.md", "docs/testing.md" }
 -- Sessions at the prompt, fenced with ```prompt: lines after "> " and ">> " are typed, the others are what comes of them, on
 -- stdout and stderr; after ```prompt~ each of those is a Lua pattern.
 local SESSIONS = { "docs/prompt.md" }
@@ -112,14 +113,15 @@ end
 
 local function run(example, directory)
   local block = example.block
-  write(directory .. "/example.lua", block.text)
+  local name = block.test or "example.lua"
+  write(directory .. "/" .. name, block.text)
   for _, file in ipairs(example.files) do write(directory .. "/" .. file.file, file.text) end
   local arguments = {}
   for argument in (block.args or ""):gmatch("[^,]+") do arguments[#arguments + 1] = quote(argument) end
-  local command = block.text:find("^%-%- plain\n") and quote(luajit) or quote(pierrot_bin) .. " run"
-  local status = sh(("cd %s && LUA_PATH=';;' LUA_CPATH=%s timeout --foreground %d %s example.lua %s "
+  local command = block.text:find("^%-%- plain\n") and quote(luajit) or quote(pierrot_bin) .. (block.test and " test" or " run")
+  local status = sh(("cd %s && LUA_PATH=';;' LUA_CPATH=%s timeout --foreground %d %s %s %s "
     .. ">stdout 2>stderr </dev/null; echo $?"):format(quote(directory), quote(build .. "/?.so;;"),
-    TIME_LIMIT_SECONDS, command, table.concat(arguments, " ")))
+    TIME_LIMIT_SECONDS, command, name, table.concat(arguments, " ")))
   return read(directory .. "/stdout"), read(directory .. "/stderr"), status:match("%d+")
 end
 

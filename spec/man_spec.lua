@@ -41,7 +41,7 @@ describe("the man page", function()
       title = line:match "^%.SS (.*)" or title
       if title then sections[title] = (sections[title] or "") .. line .. "\n" end
     end
-    for _, command in ipairs { "run", "repl", "ctl", "top", "bench", "version" } do
+    for _, command in ipairs { "run", "repl", "ctl", "top", "test", "bench", "version" } do
       local described = {}
       for heading, text in pairs(sections) do
         if heading == "all" or (", " .. heading .. ","):find(", " .. command .. ",", 1, true) then

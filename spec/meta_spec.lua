@@ -124,6 +124,19 @@ describe("lua/pierrot/meta.lua", function()
     assert.same(names(options), names(meta["pierrot.StartOptions"]))
   end)
 
+  it("describes what tests get", function()
+    local function methods(of)
+      local list = {}
+      for name in pairs(of) do list[name] = "function" end
+      return list
+    end
+    assert.same(methods(meta.Test), shape(require "pierrot.testing.context".Test))
+    assert.same(methods(meta.Fault), shape(require "pierrot.testing.context".Fault))
+    assert.same(methods(meta.Probe), shape(require "pierrot.testing.probe".Probe))
+    local testing = shape(require "pierrot.testing")
+    for name in pairs(meta.testing) do assert.equal("function", testing[name], name) end
+  end)
+
   it("is Lua", function()
     assert(loadfile("lua/pierrot/meta.lua"))
   end)

@@ -2,6 +2,7 @@
 #include "events.h"
 
 #include "alloc.h"
+#include "explore.h"
 #include "send_timer.h"
 #include "watchdog.h"
 
@@ -347,6 +348,8 @@ void pr_event_restart(pr_worker *w, pr_actor *a)
 
 void pr_event_stopped(pr_worker *w, pr_actor *a, const pr_msg *reason)
 {
+    if (w->rt->config.explore)
+        pr_explore_ended(w, a, reason);
     if (!pr_event_wanted(w->rt, PR_TOPIC_STOPPED))
         return;
     pr_details d = {0};

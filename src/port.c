@@ -135,8 +135,7 @@ void pr_port_collect(pr_runtime *rt, pr_port *port)
     }
 }
 
-/* Takes what has come in; returns the reply to `ask` if it is there. */
-static pr_msg *look(pr_runtime *rt, pr_port *port, uint32_t ask)
+pr_msg *pr_port_look(pr_runtime *rt, pr_port *port, uint32_t ask)
 {
     pr_msg *found = NULL;
     for (pr_msg *m = pr_stack_take(&port->actor->mailbox), *next; m; m = next) {
@@ -159,7 +158,7 @@ static pr_msg *look(pr_runtime *rt, pr_port *port, uint32_t ask)
 
 void pr_port_fill(pr_runtime *rt, pr_port *port)
 {
-    look(rt, port, 0);
+    pr_port_look(rt, port, 0);
 }
 
 bool pr_port_wait(pr_port *port, uint64_t until_ns)
@@ -175,7 +174,7 @@ bool pr_port_wait(pr_port *port, uint64_t until_ns)
 pr_msg *pr_port_reply(pr_runtime *rt, pr_port *port, uint32_t ask, uint64_t until_ns)
 {
     for (;;) {
-        pr_msg *m = look(rt, port, ask);
+        pr_msg *m = pr_port_look(rt, port, ask);
         if (m)
             return m;
         if (!pr_port_wait(port, until_ns))

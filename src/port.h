@@ -25,6 +25,8 @@ void pr_port_close(pr_runtime *rt, pr_port *port);
 /* The port's thread: the reply to ask number `ask`; NULL when `until_ns` passes first. User messages that come
  * in meanwhile are queued, older replies dropped. The caller frees it. */
 pr_msg *pr_port_reply(pr_runtime *rt, pr_port *port, uint32_t ask, uint64_t until_ns);
+/* The port's thread: takes what has come in, as above; the reply if it is there, else NULL. */
+pr_msg *pr_port_look(pr_runtime *rt, pr_port *port, uint32_t ask);
 /* The port's thread: queues what has come in. */
 void pr_port_fill(pr_runtime *rt, pr_port *port);
 /* The same; answers are queued too, whichever ask they are to. */

@@ -1,5 +1,6 @@
 /* Runs what a language does for an actor (start, a message, the rest of a suspended handler), and what its outcome means:
  * done, suspended, failed, unhandled. One handler at a time: w->running's, with w->hand as the message in hand. */
+#include "explore.h"
 #include "life.h"
 #include "send_timer.h"
 #include "trace.h"
@@ -89,6 +90,8 @@ void pr_actor_start(pr_worker *w, pr_actor *a)
     pr_flags_clear(a, PR_FLAG_NEW);
     pr_flags_set(a, PR_FLAG_STARTING);
     w->hand = NULL;
+    if (a->flags & PR_FLAG_TRACED && w->rt->config.explore)
+        pr_explore_note(w, a, PR_EXPLORED_START, NULL);
     pr_handler_done(w, a, a->ops->start(w, a));
 }
 
@@ -158,6 +161,8 @@ void pr_actor_resume(pr_worker *w, pr_actor *a)
     pr_waits_no_more(a);
     w->resumed = wait;
     pr_wait_unbox(w, wait);
+    if (a->flags & PR_FLAG_TRACED && w->rt->config.explore)
+        pr_explore_note(w, a, PR_EXPLORED_RESUME, wait->kind == PR_WAIT_ASK ? wait->reply : NULL);
     pr_outcome outcome = a->ops->resume(w, a);
     w->resumed = NULL;
     pr_wait_free(w, wait);

@@ -64,6 +64,7 @@ typedef struct pr_config {
     /* Tick mode: no threads; see tick.h. */
     bool ticks, seeded;
     uint8_t tick_clock;          /* enum pr_clock */
+    struct pr_explore *explore;  /* NULL, or a test drives: see explore.h; outlives the runtime */
     uint64_t seed;
     void (*enter_worker)(pr_worker *w);   /* the calling thread is that worker now; NULL: none. May be NULL */
     void (*trace)(void *context, const char *line, size_t size);

@@ -57,7 +57,7 @@ static void fill(const birth *b)
     a->user = a->orders = (pr_queue){NULL, NULL};
     a->wait = NULL;
     a->extra = NULL;
-    a->flags = (uint16_t)(PR_FLAG_NEW | s->flags);
+    a->flags = (uint16_t)(PR_FLAG_NEW | s->flags | (b->rt->config.explore ? PR_FLAG_TRACED : 0));
     a->in_ready = 0;
     a->self = 0;
     a->start_args = s->args;

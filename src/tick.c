@@ -10,7 +10,7 @@
 
 enum { GRACE_NS = 250000000 };
 
-static uint64_t mix(uint64_t *state)
+uint64_t pr_tick_mix(uint64_t *state)
 {
     uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));   /* splitmix64 (S. Vigna) */
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -18,7 +18,7 @@ static uint64_t mix(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-uint64_t pr_tick_draw(pr_tick *t) { return t->seeded ? mix(&t->random) : t->next_worker++; }
+uint64_t pr_tick_draw(pr_tick *t) { return t->seeded ? pr_tick_mix(&t->random) : t->next_worker++; }
 
 pr_tick *pr_tick_new(const pr_config *c)
 {
@@ -30,6 +30,7 @@ pr_tick *pr_tick_new(const pr_config *c)
     t->random = c->seed;
     t->trace = c->trace;
     t->trace_context = c->trace_context;
+    t->explore = c->explore;
     t->fd = -1;
     t->next_ms = UINT64_MAX;
     PR_SET(t->virtual_ns, 1000000000);   /* a second: no time is 0 */
@@ -122,7 +123,7 @@ static void trace(pr_tick *t, const pr_worker *w)
 }
 
 /* One turn, or the rest of one. False: this worker has nothing to do. */
-static bool turn(pr_runtime *rt, pr_worker *w)
+bool pr_tick_turn(pr_runtime *rt, pr_worker *w)
 {
     pr_tick *t = rt->tick;
     pr_worker *before = enter(w);
@@ -139,17 +140,17 @@ static bool anyone(pr_runtime *rt)
 {
     pr_tick *t = rt->tick;
     if (t->paused)
-        return turn(rt, t->paused);
+        return pr_tick_turn(rt, t->paused);
     uint32_t first = (uint32_t)(pr_tick_draw(t) % rt->worker_count);
     for (uint32_t i = 0; i < rt->worker_count; i++) {
         pr_worker *w = &rt->workers[(first + i) % rt->worker_count];
-        if (w->opened && turn(rt, w))
+        if (w->opened && pr_tick_turn(rt, w))
             return true;
     }
     return false;
 }
 
-static uint64_t next_timer_ms(pr_runtime *rt)
+uint64_t pr_tick_next_ms(pr_runtime *rt)
 {
     uint64_t next = UINT64_MAX;
     for (uint32_t i = 0; i < rt->worker_count; i++) {
@@ -276,7 +277,7 @@ int64_t pr_tick_run(pr_runtime *rt, uint64_t budget_ns)
         }
         if (atomic_load_explicit(&rt->exit, memory_order_acquire))
             break;
-        t->next_ms = next_timer_ms(rt);
+        t->next_ms = pr_tick_next_ms(rt);
         if (t->clock == PR_CLOCK_JUMPS && t->next_ms < UINT64_MAX / 1000000) {
             if (t->next_ms * 1000000 > PR_GET(t->virtual_ns))
                 PR_SET(t->virtual_ns, t->next_ms * 1000000);
@@ -289,7 +290,7 @@ int64_t pr_tick_run(pr_runtime *rt, uint64_t budget_ns)
             tidy(rt);
         if (!park(rt))
             continue;
-        t->next_ms = next_timer_ms(rt);
+        t->next_ms = pr_tick_next_ms(rt);
         break;
     }
     t->deadline_ns = 0;
@@ -316,11 +317,13 @@ pr_status pr_tick_join(pr_runtime *rt, uint64_t until_ns)
     for (int i = 0; !atomic_load_explicit(&rt->exit, memory_order_acquire);) {
         int64_t next = pr_tick_run(rt, 10000000);
         uint64_t now = pr_now_ns();
-        if (now >= until_ns) {
+        bool stuck = t->explore && next == PR_TICK_FOREVER;   /* nobody else sends */
+        if (now >= until_ns || stuck) {
             if (i == 2)
                 return PR_TIMEOUT;
             order_all(rt, orders[i++]);
-            until_ns = now + GRACE_NS;
+            if (!stuck)
+                until_ns = now + GRACE_NS;
         } else if (next != 0) {   /* a moment: others may still send */
             struct timespec moment = {0, next > 0 && next < 1000000 ? (long)next : 1000000};
             nanosleep(&moment, NULL);

@@ -32,6 +32,7 @@ typedef struct pr_tick {
     int fd;                      /* readable when there is something to do; -1 */
     void (*trace)(void *context, const char *line, size_t size);   /* NULL, or is told of each turn */
     void *trace_context;
+    struct pr_explore *explore;  /* NULL, or a test drives: see explore.h; pr_config's */
 } pr_tick;
 
 enum { PR_TICK_FOREVER = -1 };
@@ -56,6 +57,11 @@ static inline bool pr_tick_take(pr_tick *t) { return !atomic_exchange_explicit(&
 static inline void pr_tick_give(pr_tick *t) { atomic_store_explicit(&t->busy, false, memory_order_release); }
 /* For choices. */
 uint64_t pr_tick_draw(pr_tick *t);
+uint64_t pr_tick_mix(uint64_t *state);
+/* For explore.c: one turn of that worker, false: it has nothing to do; when the next timer of all workers is due,
+ * UINT64_MAX: there is none. */
+bool pr_tick_turn(pr_runtime *rt, pr_worker *w);
+uint64_t pr_tick_next_ms(pr_runtime *rt);
 /* In a turn, at a look at the clock: the budget may be over. */
 void pr_tick_look(pr_worker *w);
 

@@ -2,6 +2,7 @@
 #include "trace.h"
 
 #include "alloc.h"
+#include "explore.h"
 #include "life.h"
 
 #include <stdio.h>
@@ -33,11 +34,12 @@ pr_status pr_trace(pr_runtime *rt, pr_worker *w, uint64_t target, uint64_t trace
     return status;
 }
 
-static void stop(pr_actor *a)
+static void stop(pr_runtime *rt, pr_actor *a)
 {
     pr_trace_free(a->extra->trace);
     a->extra->trace = NULL;
-    pr_flags_clear(a, PR_FLAG_TRACED);
+    if (!rt->config.explore)
+        pr_flags_clear(a, PR_FLAG_TRACED);
 }
 
 void pr_trace_free(trace *t)
@@ -51,7 +53,7 @@ void pr_trace_told(pr_worker *w, pr_actor *a, pr_msg *m)
 {
     pr_extra *extra = pr_actor_extra(a);
     if (extra && extra->trace)
-        stop(a);
+        stop(w->rt, a);
     if (extra && m->ask > 0 && (extra->trace = pr_zalloc(sizeof *extra->trace))) {   /* no memory: nothing is shown */
         trace *t = extra->trace;
         t->tracer = m->sender;
@@ -63,7 +65,11 @@ void pr_trace_told(pr_worker *w, pr_actor *a, pr_msg *m)
 
 void pr_trace_begins(pr_worker *w, pr_actor *a, const pr_msg *m)
 {
-    trace *t = a->extra->trace;
+    trace *t = a->extra ? a->extra->trace : NULL;
+    if (w->rt->config.explore)
+        pr_explore_note(w, a, PR_EXPLORED_MESSAGE, m);
+    if (!t)
+        return;
     t->since_ns = pr_now_ns();
     t->sender = m->sender;
     t->size = m->size;
@@ -95,9 +101,9 @@ void pr_trace_ends(pr_worker *w, pr_actor *a, pr_outcome outcome)
 {
     static const char *const names[] = {"done", "suspended", "failed", "unhandled"};
     enum { HEAD = 100 };
-    trace *t = a->extra->trace;
+    trace *t = a->extra ? a->extra->trace : NULL;
     uint8_t head[HEAD + 64], *at = head;
-    if (!t->begun)
+    if (!t || !t->begun)
         return;
     t->begun = false;
     t->left--;
@@ -133,5 +139,5 @@ void pr_trace_ends(pr_worker *w, pr_actor *a, pr_outcome outcome)
     pr_msg_drop(w, shown);
     t->shown = NULL;
     if (t->left == 0 || status == PR_DEAD)
-        stop(a);
+        stop(w->rt, a);
 }

@@ -11,6 +11,7 @@
 #include "worker.h"
 
 #include "alloc.h"
+#include "explore.h"
 #include "send_timer.h"
 #include "tick.h"
 
@@ -551,7 +552,7 @@ static void end_turn_floating(pr_worker *w, pr_actor *a)
 static pr_actor *steal(pr_worker *w, uint32_t least)
 {
     pr_dispatcher *d = w->dispatcher;
-    uint32_t first = w->rt->tick ? (uint32_t)(pr_tick_draw(w->rt->tick) % d->count) : w->steal_from++;
+    uint32_t first = w->rt->config.explore ? 0 : w->rt->tick ? (uint32_t)(pr_tick_draw(w->rt->tick) % d->count) : w->steal_from++;
     for (uint32_t i = 0; i < d->count; i++) {
         pr_worker *victim = &d->workers[(first + i) % d->count];
         if (victim == w || pr_ring_count(&victim->ring) < least)
@@ -592,7 +593,7 @@ static pr_actor *next(pr_worker *w, bool *floating)
     uint32_t share = d->index == PR_DISPATCHER_DEFAULT ? PR_GET(d->global.count) / d->count + 1 : 1;
     if ((a = pr_global_take(&d->global, &w->ring, share < GLOBAL_SHARE ? share : GLOBAL_SHARE)))
         return a;
-    return steal(w, STEAL_MIN);
+    return steal(w, w->rt->config.explore ? 1 : STEAL_MIN);
 }
 
 /* --- sleep */
@@ -764,6 +765,24 @@ static void step(pr_worker *w)
 
 /* --- tick mode */
 
+/* For a test any of those in line may be the next; but those with an order stay in front. */
+static void choose_next(pr_worker *w)
+{
+    uint32_t n = 0;
+    pr_actor *a = w->ready_head;
+    for (const pr_actor *each = a; each && !w->ready_front; each = each->ready_next)
+        n++;
+    for (uint32_t k = n > 1 ? pr_explore_choose(w->rt->config.explore, n) : 0; k > 0; k--)
+        a = a->ready_next;
+    if (n > 1 && a != w->ready_head) {
+        unlink_ready(w, a);
+        a->in_ready = 1;
+        a->ready_next = w->ready_head;
+        a->ready_next->next_free = a;
+        w->ready_head = a;
+    }
+}
+
 bool pr_worker_tick(pr_worker *w)
 {
     pr_actor *a = w->running;
@@ -786,6 +805,8 @@ bool pr_worker_tick(pr_worker *w)
     do_chores(w);
     pr_worker_clock(w);
     fire_timers(w);
+    if (w->rt->config.explore)
+        choose_next(w);
     bool floating;
     if (!(a = next(w, &floating)))
         return false;

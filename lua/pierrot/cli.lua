@@ -51,6 +51,14 @@ local function make_parser()
   ctl:flag("--json", "the answer as it comes, one line of JSON")
   local top = parser:command("top", "what the actors of a running process are doing, live")
   top:option("--attach", "where it listens (--control)"):argname("SOCKET"):count(1)
+  local test = parser:command("test", "run tests of actors, each in a runtime of its own that repeats from a seed")
+  test:argument("paths", "files, and directories with *_spec.lua and *_test.lua below them"):args("+"):argname("FILE")
+  test:option("--seeds", "how many seeds each test is run with (default: 20, or what the test says)")
+    :convert(whole_number(1e9))
+  test:option("--seed", "one seed alone, as a report names it"):argname("SEED")
+  test:option("--filter", "only tests with this in their names"):argname("PART")
+  test:option("--workers", "workers of each runtime (default: 2)"):convert(whole_number(64))
+  test:option("--log", "lowest level that is kept for reports (default: warn)"):choices(levels)
   local bench = parser:command("bench", "run the benchmarks")
   bench:argument("names", "which; default: all"):args("*"):argname("NAME")
   bench:flag("--peers", "beside it, the same work in Erlang and in C++ with CAF, where they are installed")
@@ -196,6 +204,10 @@ end
 
 function commands.top(options)
   return require("pierrot.client").top(options.attach, complain)
+end
+
+function commands.test(options)
+  return require("pierrot.testing.runner").main(options)
 end
 
 function commands.bench(options)

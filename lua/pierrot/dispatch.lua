@@ -26,8 +26,9 @@ typedef struct pr_now {
 local NIL, FALSE, TRUE, NUMBER, STRING, REF = 0, 1, 2, 3, 4, 5    -- enum pr_tag
 local END, PLAIN, AGAIN = 0, 1, 3                                 -- enum pr_next
 
--- refs: the table of refs by place; metatables: those that travel; answer: quick.lua's.
-return function(dispatch, refs, metatables, answer)
+-- refs: the table of refs by place; metatables: those that travel; answer: quick.lua's; strike: nil, or called before
+-- each handler in a test's runtime, which then compiles no loop.
+return function(dispatch, refs, metatables, answer, strike)
   local next_message = ffi.cast("int (*)(void)", dispatch.next)
   local now = ffi.cast("pr_now *", dispatch.now)
   local take, values, selves = dispatch.take, dispatch.values, dispatch.selves
@@ -93,6 +94,19 @@ return function(dispatch, refs, metatables, answer)
         return
       end
     end
+  end
+
+  if strike then
+    local function deliver_struck(ask, handler, ...)
+      if handler then
+        strike()
+      end
+      return deliver(ask, handler, ...)
+    end
+    dispatch.install(function()
+      while deliver_struck(take()) do end  -- luacheck: ignore 542
+    end, refs)
+    return
   end
 
   recorder.watch(loop)

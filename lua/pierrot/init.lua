@@ -76,7 +76,8 @@ if inside then
     refs[i] = false
   end
   pierrot.tell, pierrot.sender, answer_ask = require "pierrot.quick"(core, refs, travelling)
-  require "pierrot.dispatch"(core.dispatch, refs, travelling, answer_ask)
+  require "pierrot.dispatch"(core.dispatch, refs, travelling, answer_ask,
+                             core.explored and require "pierrot.testing.faults"(core))
 end
 
 core.ref_methods {
@@ -525,6 +526,9 @@ end
 -- For the command: a dispatcher for prompts and control, whose workers compile nothing.
 local PROMPTS = {}
 pierrot._prompts = PROMPTS
+-- For pierrot.testing: a runtime that a test drives; see src/explore.h.
+local EXPLORE = {}
+pierrot._explore = EXPLORE
 
 local start_options = { workers = true, throughput = true, ask_timeout = true, log = true, spin = true,
                         dispatchers = true, control = true, control_readonly = true,
@@ -539,7 +543,7 @@ function pierrot.start(options)
   for key in pairs(options) do
     if start_later[key] then
       misuse(2, "start: the option '%s' is not in this version of pierrot", key)
-    elseif not start_options[key] and key ~= PROMPTS then
+    elseif not start_options[key] and key ~= PROMPTS and key ~= EXPLORE then
       misuse(2, "start: unknown option '%s' (there are workers, throughput, ask_timeout, log, spin, dispatchers, "
              .. "log_format, log_file, control, control_readonly)", tostring(key))
     end
@@ -572,7 +576,8 @@ function pierrot.start(options)
   if options[PROMPTS] or control then
     list[#list + 1] = { "prompts", 2, false, true }
   end
-  local started, reason = core.start(workers, throughput, ask_timeout, level, spin, list, file, format == "json")
+  local started, reason = core.start(workers, throughput, ask_timeout, level, spin, list, file, format == "json",
+                                     options[EXPLORE])
   if not started then
     return nil, reason
   end

@@ -748,4 +748,213 @@ function log.error(fmt, ...) end
 ---@return pierrot.LogLevel before
 function log.level(level) end
 
+-- require "pierrot.testing" ------------------------------------------------------------------------------------------
+
+--- Tests of actors, each in a runtime of its own that repeats from a seed, by a clock that takes no time; see
+--- docs/testing.md.
+---
+--- ```lua
+--- local testing = require "pierrot.testing"
+--- testing.run(function(t)
+---   local probe = t:probe()
+---   probe:tell(pierrot.spawn(function(_, whom) whom:tell("hello") end), probe.ref)
+---   probe:expect("hello")
+--- end)
+--- ```
+---@class pierrot.testing
+---@field any any fits every value, and every message
+local testing = {}
+
+---@class pierrot.TestOptions
+---@field seeds? integer how many: 1, 2, ... (20)
+---@field seed? integer|string one alone: a number, or one with its choices, "17:3,9"
+---@field workers? integer of each runtime (2)
+---@field turns? number after so many (a million), actors that do not come to rest are a failure
+---@field ask_timeout? number seconds (5)
+---@field dispatchers? table<string, integer|table> as of pierrot.start
+---@field log? pierrot.LogLevel the lowest level that is kept for the report ("warn")
+---@field shrink? boolean false: a failing seed is reported as it is
+
+--- Runs a test with all its seeds, and returns how many; raises the report of the first that fails.
+---@param fn fun(t: pierrot.Test)
+---@param options? pierrot.TestOptions
+---@return integer runs
+function testing.run(fn, options) end
+
+--- A function without arguments that runs the test: for other frameworks.
+---@param fn fun(t: pierrot.Test)
+---@param options? pierrot.TestOptions
+---@return fun()
+function testing.test(fn, options) end
+
+--- As `it` of `pierrot test`, and under busted.
+---@param name string
+---@param options pierrot.TestOptions|fun(t: pierrot.Test) may be left out
+---@param fn? fun(t: pierrot.Test)
+function testing.it(name, options, fn) end
+
+--- A message as tests write it: the list of its values, or its only value; tables are compared by what they hold,
+--- `testing.any` fits all, a function decides by itself.
+---@alias pierrot.Expected any
+
+--- What the function of a test gets.
+---@class pierrot.Test
+local Test = {}
+
+--- A stand-in for an actor.
+---@param name? string for reports
+---@return pierrot.Probe
+function Test:probe(name) end
+
+--- Seconds since the test began, by its clock.
+---@return number
+function Test:elapsed() end
+
+--- Lets so many seconds pass; whatever is due happens.
+---@param seconds number
+function Test:advance(seconds) end
+
+--- Until nothing is left to do without time's passing.
+function Test:settle() end
+
+--- Until fn() is true, within so many seconds (5); returns what it returns.
+---@generic T
+---@param fn fun(): T
+---@param within? number
+---@return T
+function Test:eventually(fn, within) end
+
+--- Raises unless both hold the same; returns the second.
+---@param expected any
+---@param got any
+---@param text? string
+---@return any got
+function Test:equal(expected, got, text) end
+
+--- Actors may fail with this in their error's text: a Lua pattern, nil for any. At least one has to, or `count`.
+---@param pattern? string
+---@param count? integer
+function Test:expect_failure(pattern, count) end
+
+--- What happens to a message before its handler is called. "fail": that raises; "slow": it takes `seconds` more; "mute": the
+--- message is not answered; "kill": its actor is killed.
+---@class pierrot.FaultRule
+---@field action "fail"|"slow"|"mute"|"kill"
+---@field to? pierrot.Ref|string the name of an actor or of a behaviour; default: any
+---@field message? string its first value; default: any
+---@field seconds? number of "slow"
+---@field nth? integer the nth message that fits; default: each
+---@field every? integer from the nth on, each so many
+---@field most? integer how often at most
+---@field chance? number 0 to 1, drawn from the seed
+---@field error? string of "fail": its text
+
+---@param rule pierrot.FaultRule
+---@return pierrot.Fault
+function Test:fault(rule) end
+
+--- No fault strikes from now on.
+function Test:no_faults() end
+
+---@class pierrot.Fault
+local Fault = {}
+
+--- How often it has struck.
+---@return integer
+function Fault:count() end
+
+--- Times are seconds of the test's clock, 5 where none are given.
+---@class pierrot.Probe
+---@field ref pierrot.Ref
+---@field name string
+local Probe = {}
+
+--- The next message is this one; returns its values.
+---@param message pierrot.Expected
+---@param within? number
+---@return any ...
+function Probe:expect(message, within) end
+
+--- Picks out the first message that is this one, and returns its values; others stay.
+---@param message pierrot.Expected
+---@param within? number
+---@return any ...
+function Probe:await(message, within) end
+
+--- The next messages are these; returns them as they came, each as a list.
+---@param messages pierrot.Expected[]
+---@param within? number for all of them
+---@return any[][]
+function Probe:expect_in_any_order(messages, within) end
+
+--- Nothing comes for so long.
+---@param within? number
+function Probe:expect_none(within) end
+
+--- The end of an actor, which the probe watches; returns its reason.
+---@param ref pierrot.Ref
+---@param reason? any
+---@param within? number
+---@return any reason
+function Probe:expect_down(ref, reason, within) end
+
+--- The next message's values, or nothing.
+---@param within? number
+---@return any ...
+function Probe:receive(within) end
+
+--- All that have come, each as a list.
+---@return any[][]
+function Probe:messages() end
+
+--- Monitors an actor, for expect_down.
+---@param ref pierrot.Ref
+---@return pierrot.Monitor|nil monitor
+---@return "dead"? reason
+function Probe:watch(ref) end
+
+--- Answers the message that came last.
+---@param ... pierrot.Value
+---@return true|nil ok
+---@return "answered"? reason
+function Probe:reply(...) end
+
+--- Fails the ask that came last.
+---@param err any
+---@return true|nil ok
+---@return "answered"? reason
+function Probe:fail(err) end
+
+--- Who sent the message that came last.
+---@return pierrot.Ref?
+function Probe:sender() end
+
+---@param target pierrot.Target
+---@param ... pierrot.Value
+---@return true|nil sent
+---@return pierrot.Refusal? reason
+function Probe:tell(target, ...) end
+
+---@param target pierrot.Target
+---@param ... pierrot.Value
+---@return any ...
+function Probe:ask(target, ...) end
+
+---@param target pierrot.Target
+---@param seconds number
+---@param ... pierrot.Value
+---@return any ...
+function Probe:ask_within(target, seconds, ...) end
+
+---@param target pierrot.Target
+---@return true|nil linked
+---@return "dead"? reason
+function Probe:link(target) end
+
+---@param topic pierrot.Topic
+function Probe:subscribe(topic) end
+
+---@param group string
+function Probe:join(group) end
+
 return pierrot

@@ -12,6 +12,7 @@
 
 #include "../control.h"
 #include "../decision.h"
+#include "../explore.h"
 #include "../log_writer.h"
 #include "../port.h"
 #include "../runtime.h"
@@ -87,6 +88,9 @@ typedef struct pr_lua {
     pr_terminal *terminal;   /* of the command's prompt, or NULL */
     struct pr_connection *connection;    /* outside: to another process's control socket, or NULL */
     uint64_t prompt;         /* outside: the actor that the terminal's lines go to */
+    pr_explore *explored;    /* outside: of the last runtime that was a test's, for its report; or NULL */
+    pr_explore *explore;     /* the same, while that runs; inside too */
+    struct pr_lua_probe *probes;         /* outside: of this runtime; see explore.c */
     pr_msg *hand;            /* outside: what `receive` gave last */
     pr_msg *replies;         /* outside: those being decoded, or where that failed */
     uint32_t first_generation; /* outside: where the ids of the next runtime start */
@@ -296,6 +300,20 @@ void pr_lua_open_census(lua_State *L, pr_lua *x);
 /* Whether a part of the actor's name or of its behaviour's is this; any thread. */
 bool pr_lua_actor_matches(pr_runtime *rt, uint64_t id, const char *part);
 void pr_lua_open_top(lua_State *L, pr_lua *x);
+/* --- explore.c: runtimes that a test drives */
+
+void pr_lua_open_explore(lua_State *L, pr_lua *x);
+/* The table at `index` into the configuration; x->explored is what it says from then on. Raises for want of memory. */
+void pr_lua_explore_configure(lua_State *L, pr_lua *x, int index, pr_config *c);
+/* Lets actors have turns, and time pass, until something is in the stack (true) or until then. */
+bool pr_lua_explore_wait(pr_lua *x, pr_stack *arrivals, uint64_t until_ns);
+/* The runtime is about to be freed. */
+void pr_lua_explore_end(pr_lua *x);
+
+/* Outside: pr_port_wait and pr_port_reply, in a runtime that a test drives by its turns and its clock. */
+bool pr_lua_port_wait(pr_lua *x, uint64_t until_ns);
+pr_msg *pr_lua_port_reply(pr_lua *x, uint32_t ask, uint64_t ms);
+
 /* Adds functions to the table on top, each with the context as upvalue. */
 void pr_lua_add(lua_State *L, pr_lua *x, const luaL_Reg *functions);
 

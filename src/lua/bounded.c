@@ -52,7 +52,7 @@ static int told(lua_State *L, pr_status status)
 static int wait_outside(lua_State *L, pr_lua *x, pr_msg *m)
 {
     pr_runtime *rt = x->rt;
-    uint64_t target = m->target, seconds = (uint64_t)(rt->config.ask_timeout * 1e9);
+    uint64_t target = m->target, ms = (uint64_t)(rt->config.ask_timeout * 1000);
     pr_msg *notice = pr_msg_new(NULL, 0);
     if (!notice) {
         forget(x, m, NULL);
@@ -72,7 +72,7 @@ static int wait_outside(lua_State *L, pr_lua *x, pr_msg *m)
             pr_msg_free(NULL, m);
         return told(L, status);
     }
-    pr_msg *reply = pr_port_reply(rt, x->port, number, pr_now_ns() + seconds);
+    pr_msg *reply = pr_lua_port_reply(x, number, ms);
     if (!reply)
         return told(L, pr_box_cancel(rt, NULL, target, x->port->id, number) ? PR_FULL : PR_OK);
     status = reply->kind == PR_MSG_REPLY ? PR_OK : PR_DEAD;

@@ -22,6 +22,8 @@ pr_runtime *pr_lua_runtime(lua_State *L, pr_lua *x, int level)
 {
     if (!x->rt)
         pr_lua_raise(L, level, "pierrot is not running: call pierrot.start() first");
+    if (x->explore && !x->w)
+        pr_explore_others(x->rt);   /* a test does something: actors may have come first */
     return x->rt;
 }
 

@@ -6,9 +6,22 @@
 #include <string.h>
 #include <unistd.h>
 
-static uint64_t until_ns(uint64_t ms)
+static uint64_t from_now(uint64_t now_ns, uint64_t ms) { return ms >= UINT64_MAX / 2000000 ? UINT64_MAX : now_ns + ms * 1000000; }
+static uint64_t until_ns(uint64_t ms) { return from_now(pr_now_ns(), ms); }
+
+bool pr_lua_port_wait(pr_lua *x, uint64_t until)
 {
-    return ms >= UINT64_MAX / 2000000 ? UINT64_MAX : pr_now_ns() + ms * 1000000;
+    return x->explore ? pr_lua_explore_wait(x, &x->port->actor->mailbox, until) : pr_port_wait(x->port, until);
+}
+
+pr_msg *pr_lua_port_reply(pr_lua *x, uint32_t ask, uint64_t ms)
+{
+    uint64_t until = from_now(pr_clock_ns(x->rt), ms);
+    pr_msg *m;
+    while (!(m = pr_port_look(x->rt, x->port, ask)))
+        if (!pr_lua_port_wait(x, until))
+            return NULL;
+    return m;
 }
 
 /* ask, ask_within: as inside, see inside.c */
@@ -46,7 +59,7 @@ static int ask(lua_State *L, int from, uint64_t ms)
         lua_pushstring(L, status == PR_STOPPING ? "the actor is stopping" : "there is no such actor");
         return 3;
     }
-    pr_msg *reply = pr_port_reply(rt, x->port, number, until_ns(ms));
+    pr_msg *reply = pr_lua_port_reply(x, number, ms);
     if (!reply) {
         if (waits)
             pr_box_cancel(rt, NULL, target, x->port->id, number);
@@ -82,7 +95,13 @@ static int l_ask_within(lua_State *L)
 
 static int l_sleep(lua_State *L)
 {
-    uint64_t until = until_ns(pr_lua_check_ms(L, 1, "sleep", 1));
+    uint64_t ms = pr_lua_check_ms(L, 1, "sleep", 1);
+    pr_lua *x = pr_lua_of(L);
+    if (x->explore) {
+        pr_lua_explore_wait(x, NULL, from_now(pr_clock_ns(x->rt), ms));
+        return 0;
+    }
+    uint64_t until = until_ns(ms);
     for (uint64_t now; (now = pr_now_ns()) < until;) {
         uint64_t left = until - now;
         struct timespec t = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
@@ -93,7 +112,9 @@ static int l_sleep(lua_State *L)
 
 static int l_yield(lua_State *L)
 {
-    (void)L;
+    pr_lua *x = pr_lua_of(L);
+    if (x->explore)
+        pr_explore_others(x->rt);
     return 0;
 }
 
@@ -113,7 +134,7 @@ static int l_await(lua_State *L)
         double at = lua_tonumber(L, 1);
         until = at > 9e9 ? UINT64_MAX : at <= 0 ? 0 : (uint64_t)(at * 1e9);
     }
-    lua_pushboolean(L, pr_port_wait(x->port, until));
+    lua_pushboolean(L, pr_lua_port_wait(x, until));
     return 1;
 }
 
@@ -183,7 +204,8 @@ static void dispatchers_of(lua_State *L, int index, pr_config *c)
     }
 }
 
-/* start(workers, throughput, ask_timeout, log level, spin, dispatchers, log's file or nil, as JSON): all checked by the Lua half. -> true | nil, reason */
+/* start(workers, throughput, ask_timeout, log level, spin, dispatchers, log's file or nil, as JSON, nil or what explore.c
+ * takes): all checked by the Lua half. -> true | nil, reason */
 static int l_start(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
@@ -205,7 +227,10 @@ static int l_start(lua_State *L)
         c.log_sink = pr_lua_log_above;
         c.log_context = x->terminal;
     }
-    c.first_generation = x->first_generation;
+    if (!lua_isnoneornil(L, 9))
+        pr_lua_explore_configure(L, x, 9, &c);
+    if (!c.explore)   /* a test's ids are the same each time */
+        c.first_generation = x->first_generation;
     c.priority = pr_lua_priority;
     c.open_worker = pr_lua_open_worker;
     c.close_worker = pr_lua_close_worker;
@@ -239,6 +264,7 @@ static int l_start(lua_State *L)
     }
     if (paths->log)
         pr_log_writer_serve(paths->log, rt);
+    x->explore = c.explore;
     x->rt = rt;
     x->serial++;
     x->port = port;
@@ -260,10 +286,13 @@ static void finish(pr_lua *x)
         pr_msg_free(NULL, m);
     }
     x->replies = NULL;
+    pr_lua_explore_end(x);
     pr_port_close(rt, x->port);
     x->port = NULL;
     x->rt = NULL;
-    x->first_generation = PR_GET(rt->actors.last_generation) + 2;   /* no id of this one will be given out again */
+    uint32_t next_generation = PR_GET(rt->actors.last_generation) + 2;   /* no id of this one will be given out again */
+    if (next_generation > x->first_generation)
+        x->first_generation = next_generation;
 }
 
 /* shutdown(seconds) -> true | nil, "timeout" */
@@ -327,6 +356,7 @@ static int l_script_failed(lua_State *L)
 static int l_state_gc(lua_State *L)
 {
     pr_lua *x = *(pr_lua **)lua_touserdata(L, 1);
+    pr_explore *explored = x->explored;
     if (x->rt) {
         pr_runtime *rt = x->rt;
         pr_runtime_stop(rt, NULL);
@@ -339,6 +369,8 @@ static int l_state_gc(lua_State *L)
             free_paths(paths);
         }
     }
+    pr_explore_free(explored);
+    x->explored = NULL;
     return 0;
 }
 

@@ -112,6 +112,7 @@ void pr_lua_open(lua_State *L, pr_lua *x)
     pr_lua_open_census(L, x);
     pr_lua_open_share(L, x);
     pr_lua_open_reload(L, x);
+    pr_lua_open_explore(L, x);
     if (x->w)
         pr_lua_open_top(L, x);
     pr_lua_open_control(L, x);
@@ -138,6 +139,8 @@ void pr_lua_open(lua_State *L, pr_lua *x)
     lua_setfield(L, -2, "inside");
     lua_pushboolean(L, x->rt && x->rt->config.seeded);
     lua_setfield(L, -2, "seeded");
+    lua_pushboolean(L, x->explore != NULL);
+    lua_setfield(L, -2, "explored");
     lua_pushboolean(L, pr_lua_host(x) != NULL);
     lua_setfield(L, -2, "hosted");
     if (x->rt && x->rt->config.message_limit) {
@@ -230,6 +233,7 @@ int pr_lua_open_worker(pr_worker *w, char *error, size_t cap)
     lua_atpanic(L, panic);
     x->rt = w->rt;
     x->w = w;
+    x->explore = w->rt->config.explore;
     x->L = L;
     pr_lua_here = x;
     if (lua_cpcall(L, l_open_worker, x) != 0) {
@@ -328,5 +332,22 @@ int luaopen_pierrot(lua_State *L)
     memset(x, 0, sizeof *x);
     lua_setfield(L, LUA_REGISTRYINDEX, "pierrot.state");   /* anchored as long as the state */
     pr_lua_open(L, x);
+    return 1;
+}
+
+__attribute__((visibility("default"))) int luaopen_pierrot_testing(lua_State *L);
+
+/* `require "pierrot.testing"` of a program that has not required pierrot yet: require looks for this name in pierrot.so. */
+int luaopen_pierrot_testing(lua_State *L)
+{
+    lua_settop(L, 0);
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "pierrot");
+    lua_call(L, 1, 0);
+    lua_getglobal(L, "package");
+    lua_getfield(L, 1, "preload");
+    lua_getfield(L, 2, "pierrot.testing");
+    lua_pushliteral(L, "pierrot.testing");
+    lua_call(L, 1, 1);
     return 1;
 }
