@@ -18,7 +18,7 @@ typedef struct pr_now {
   double number[3];
   const uint8_t *bytes[3];
   int32_t length[3];
-  int32_t handler, self, ask, count;
+  int32_t handler, page, self, ask, count;
   uint8_t tag[3];
 } pr_now;
 ]]
@@ -31,7 +31,8 @@ local END, PLAIN, AGAIN = 0, 1, 3                                 -- enum pr_nex
 return function(dispatch, refs, metatables, answer, strike)
   local next_message = ffi.cast("int (*)(void)", dispatch.next)
   local now = ffi.cast("pr_now *", dispatch.now)
-  local take, values, selves = dispatch.take, dispatch.values, dispatch.selves
+  local take, values = dispatch.take, dispatch.values
+  local kept, pages = dispatch.kept, dispatch.pages   -- functions; pages of selves: src/lua/handles.c
   local text, decoder = ffi.string, buffer.new { metatable = metatables }
 
   local compiling = false
@@ -56,13 +57,13 @@ return function(dispatch, refs, metatables, answer, strike)
     return decoder:decode()
   end
 
-  -- False at the end. `selves[handler](...)` rather than a local: so tracebacks show where a handler is defined, and
+  -- False at the end. `kept[handler](...)` rather than a local: so tracebacks show where a handler is defined, and
   -- not the name of a variable here.
   local function deliver(ask, handler, ...)
     if ask then
-      answer(selves[handler](...))
+      answer(kept[handler](...))
     elseif handler then
-      selves[handler](...)
+      kept[handler](...)
     elseif ask == nil then
       return false
     end
@@ -75,7 +76,7 @@ return function(dispatch, refs, metatables, answer, strike)
         local what = next_message()
         if what == AGAIN then  -- luacheck: ignore 542
         elseif compiling and what == PLAIN then
-          local handler, self, ask, count = now.handler, selves[now.self], now.ask ~= 0, now.count
+          local handler, self, ask, count = now.handler, pages[now.page][now.self], now.ask ~= 0, now.count
           if count == 1 then
             deliver(ask, handler, self, value(0))
           elseif count == 0 then

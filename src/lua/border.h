@@ -49,7 +49,7 @@ typedef struct pr_named {
     uint32_t handler;
 } pr_named;
 
-/* A behaviour as loaded into this state. Functions are handles into the table of selves, 0 for what it lacks. */
+/* A behaviour as loaded into this state. Functions are handles into `kept`, 0 for what it lacks. */
 typedef struct pr_loaded {
     uint32_t generation;     /* of the pr_behaviour it is; 0: nothing here */
     uint32_t start, receive, stop, table, upgrade;
@@ -70,6 +70,15 @@ struct pr_lua_become {
     pr_behaviour *behaviour; /* a reference is held */
 };
 
+/* Handles that are free again, and the last one that has been given out. See handles.c. */
+typedef struct pr_lua_handles {
+    uint32_t *free, free_count, capacity, last;
+} pr_lua_handles;
+
+typedef struct pr_lua_place {
+    int32_t page, place;
+} pr_lua_place;
+
 /* See budget.c. */
 typedef struct pr_budget {
     uint64_t limit;          /* 0: none, and nothing else here is used */
@@ -79,6 +88,8 @@ typedef struct pr_budget {
     bool over;               /* ... and is to end */
     char text[256];          /* what it is told; "" until it has been */
 } pr_budget;
+
+#define PR_TOLD_NOTED (UINT64_C(1) << 63)   /* beside an id */
 
 typedef struct pr_lua {
     lua_State *L;            /* the main thread of the state */
@@ -107,16 +118,16 @@ typedef struct pr_lua {
     /* inside */
     pr_heap heap;            /* of the state */
     pr_co *co;               /* free coroutines */
-    int selves;              /* table: handle -> self */
+    int kept, pages;         /* tables: functions by their handles; pages of selves. See handles.c */
     pr_dispatch dispatch;
     pr_out out;
     int numbers;             /* table: ref -> its id as a number, for compiled code */
     uint32_t noted;          /* how many it holds */
-    uint64_t told[PR_REF_PLACES]; /* refs that are known to be in it, or were */
+    uint64_t told[PR_REF_PLACES]; /* whom tell has had as its target; with PR_TOLD_NOTED: it is in `numbers`, or was */
     int decode_message, prepare_start, prepare_stop, describe_failure, traps, make_reason, decide; /* C functions, for protected calls */
     int nothing;   /* a Lua function that does nothing */
     int timeout_text, dead_text, yield_text, verdict_text, priority, new_coroutine;
-    uint32_t *free_self, free_self_count, free_self_capacity, next_self;
+    pr_lua_handles kept_handles, self_handles;
     pr_loaded *loaded;
     uint32_t loaded_capacity;
     lua_State *calling;      /* the coroutine in `receive` of an actor with a box, NULL otherwise */

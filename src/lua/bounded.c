@@ -132,7 +132,7 @@ static int l_priority(lua_State *L)
     const pr_msg *m = lua_touserdata(L, 2);
     lua_settop(L, 0);
     uint32_t handle = pr_lua_load_function(L, x, function);
-    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->kept);
     lua_rawgeti(L, 1, (int)handle);
     lua_call(L, pr_lua_decode(L, x, m, 0), 1);
     if (lua_type(L, -1) != LUA_TNUMBER || lua_tonumber(L, -1) != lua_tonumber(L, -1))

@@ -3,7 +3,7 @@
  *
  * `next` is called in two ways. From compiled code through the FFI, where it may use nothing of Lua: it fills in
  * x->dispatch.now. From the interpreter as `take`, a C function that returns the handler and its arguments. */
-#include "border.h"
+#include "lua_actor.h"
 
 #include <math.h>
 #include <string.h>
@@ -81,7 +81,9 @@ static int next(void)
         d->unhandled = true;
         return PR_NEXT_END;
     }
-    d->now.self = (int32_t)w->running->self;
+    pr_lua_place at = pr_lua_place_of(w->running->self);
+    d->now.page = at.page;
+    d->now.self = at.place;
     d->now.ask = (int32_t)m->ask;
     return read_values(d, m, d->skip) ? PR_NEXT_PLAIN : PR_NEXT_OTHER;
 }
@@ -110,9 +112,7 @@ static int l_values(lua_State *L)
     lua_settop(L, 0);
     lua_pushboolean(L, m->ask != 0);
     lua_pushinteger(L, d->now.handler);
-    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
-    lua_rawgeti(L, 3, d->now.self);
-    lua_remove(L, 3);
+    pr_lua_push_self(L, x, x->w->running->self);
     int n = pr_lua_decode(L, x, m, d->skip);
     for (int i = 4; i < 4 + n; i++) {   /* its refs get their places: the next time it is plain */
         uint64_t id;
@@ -191,8 +191,10 @@ void pr_lua_open_dispatch(lua_State *L, pr_lua *x)
     lua_setfield(L, -2, "next");
     lua_pushlightuserdata(L, &x->dispatch.now);
     lua_setfield(L, -2, "now");
-    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
-    lua_setfield(L, -2, "selves");
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->kept);
+    lua_setfield(L, -2, "kept");
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->pages);
+    lua_setfield(L, -2, "pages");
     lua_pushinteger(L, PR_REF_PLACES);
     lua_setfield(L, -2, "ref_places");
     lua_setfield(L, -2, "dispatch");

@@ -12,7 +12,7 @@ typedef struct pr_now {
     double number[PR_INLINE_VALUES];        /* NUMBER: the value */
     const uint8_t *bytes[PR_INLINE_VALUES]; /* STRING, BLOB: valid while the message is in hand */
     int32_t length[PR_INLINE_VALUES];       /* STRING, BLOB: bytes; REF: its place in the table of refs */
-    int32_t handler, self;                  /* handles */
+    int32_t handler, page, self;            /* handles: of a function, and where self is in the pages */
     int32_t ask;                            /* not 0: a reply is wanted */
     int32_t count;                          /* values */
     uint8_t tag[PR_INLINE_VALUES];          /* enum pr_tag */

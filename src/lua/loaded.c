@@ -1,57 +1,10 @@
 /* Behaviours as this state has loaded them: from the bytes that travel, once, to functions under handles, a table of
- * handlers by name, and rules.
- *
- * A handle is a place in the table of selves (a Lua array that each handler's coroutine has at its bottom): what C keeps
- * of Lua's, so that at base level fetching and dropping it allocates nothing. */
+ * handlers by name, and rules. */
 #include "lua_actor.h"
 
 #include "../alloc.h"
 
 #include <string.h>
-
-/* --- handles */
-
-uint32_t pr_lua_new_handle(pr_lua *x)
-{
-    return x->free_self_count > 0 ? x->free_self[--x->free_self_count] : ++x->next_self;
-}
-
-static void free_handle(pr_lua *x, uint32_t handle)
-{
-    if (x->free_self_count == x->free_self_capacity) {
-        uint32_t capacity = x->free_self_capacity ? 2 * x->free_self_capacity : 256;
-        uint32_t *grown = pr_realloc(x->free_self, capacity * sizeof *grown);
-        if (!grown)
-            return;   /* the handle is not used again, which costs 8 bytes */
-        x->free_self = grown;
-        x->free_self_capacity = capacity;
-    }
-    x->free_self[x->free_self_count++] = handle;
-}
-
-/* Keeps the value on top of the stack in the table of selves; pops it. Raises. */
-uint32_t pr_lua_keep(lua_State *L, pr_lua *x)
-{
-    uint32_t handle = pr_lua_new_handle(x);
-    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
-    lua_insert(L, -2);
-    lua_rawseti(L, -2, (int)handle);
-    lua_pop(L, 1);
-    return handle;
-}
-
-/* At base level: the place exists, so nothing is allocated. */
-void pr_lua_unkeep(pr_lua *x, uint32_t handle)
-{
-    lua_State *L = x->L;
-    if (handle == 0)
-        return;
-    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
-    lua_pushboolean(L, 0);   /* not nil: the array part keeps its place */
-    lua_rawseti(L, -2, (int)handle);
-    lua_pop(L, 1);
-    free_handle(x, handle);
-}
 
 /* --- handlers by name */
 
@@ -366,5 +319,4 @@ void pr_lua_close_loaded(pr_lua *x)
         pr_free(x->loaded[i].rules);
     }
     pr_free(x->loaded);
-    pr_free(x->free_self);
 }

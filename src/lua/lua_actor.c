@@ -15,7 +15,7 @@
 
 char pr_lua_sentinel;
 
-enum { RELEASES = 512 };   /* ended actors for each step of the collector */
+enum { RELEASES = 512, STEP = 32 };   /* so many ended actors for a step of the collector, of so many KB */
 
 int pr_lua_decode_message(lua_State *L);
 
@@ -27,7 +27,7 @@ static int l_new_coroutine(lua_State *L)
     pr_co *co = lua_touserdata(L, 1);
     co->L = lua_newthread(L);
     luaL_checkstack(co->L, LUA_MINSTACK, "coroutine");
-    lua_rawgeti(co->L, LUA_REGISTRYINDEX, x->selves);
+    lua_rawgeti(co->L, LUA_REGISTRYINDEX, x->kept);   /* at its bottom, where it is at hand */
     co->anchor = luaL_ref(L, LUA_REGISTRYINDEX);
     return 0;
 }
@@ -75,12 +75,9 @@ static int l_prepare_start(lua_State *L)
     pr_lua *x = pr_lua_of(L);
     pr_actor *a = lua_touserdata(L, 1);
     pr_loaded_load(L, x, a);
-    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
     lua_newtable(L);
-    uint32_t handle = pr_lua_new_handle(x);
     lua_pushvalue(L, -1);
-    lua_rawseti(L, 1, (int)handle);
-    a->self = handle;
+    a->self = pr_lua_keep_self(L, x);
     return 1 + (a->start_args ? pr_lua_decode(L, x, a->start_args, 0) : 0);
 }
 
@@ -224,10 +221,10 @@ static int l_prepare_stop(lua_State *L)
     pr_actor *a = lua_touserdata(L, 1);
     const pr_msg *reason = lua_touserdata(L, 2);
     lua_settop(L, 0);
-    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->kept);
     lua_rawgeti(L, 1, (int)pr_loaded_spawned(x, a)->stop);
-    lua_rawgeti(L, 1, (int)a->self);
     lua_remove(L, 1);
+    pr_lua_push_self(L, x, a->self);
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->reason);
     if (!reason) {
         lua_pushboolean(L, 0);
@@ -272,11 +269,11 @@ static void release(pr_worker *w, pr_actor *a)
         return;
     pr_lua_output_ended(x, PR_GET(a->id));
     pr_lua_become_end(x, a);
-    pr_lua_unkeep(x, a->self);
+    pr_lua_drop_self(x, a->self);
     a->self = 0;
     /* Ended actors leave garbage without allocating anything, by which the collector would notice. */
     if (++x->released % RELEASES == 0)
-        pr_lua_collect(x, RELEASES / 4);
+        pr_lua_collect(x, STEP);
 }
 
 static void where(pr_worker *w, void *suspended, char *buf, size_t cap)
@@ -302,8 +299,7 @@ int pr_lua_anchor(lua_State *L, pr_lua *x, lua_CFunction f)
 
 bool pr_lua_open_actors(lua_State *L, pr_lua *x)
 {
-    lua_newtable(L);
-    x->selves = luaL_ref(L, LUA_REGISTRYINDEX);
+    pr_lua_open_handles(L, x);
     lua_pushliteral(L, "dead");
     x->dead_text = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_pushliteral(L, "timeout");
@@ -321,6 +317,7 @@ bool pr_lua_open_actors(lua_State *L, pr_lua *x)
 void pr_lua_close_actors(pr_lua *x)
 {
     pr_lua_close_loaded(x);
+    pr_lua_close_handles(x);
     while (x->co) {
         pr_co *co = x->co;
         x->co = co->next;

@@ -1,4 +1,5 @@
-/* What the files about Lua actors share: lua_actor.c (running handlers), loaded.c (behaviours), failing.c. */
+/* What the files about Lua actors share: lua_actor.c (running handlers), handles.c (what C keeps), loaded.c (behaviours),
+ * failing.c. */
 #ifndef PR_LUA_ACTOR_H
 #define PR_LUA_ACTOR_H
 
@@ -14,11 +15,19 @@ void pr_co_drop(pr_lua *x, pr_co *co);       /* has raised, or will not go on */
 /* A reference to a C function with the context as upvalue, for protected calls. Raises. */
 int pr_lua_anchor(lua_State *L, pr_lua *x, lua_CFunction f);
 
+/* --- handles.c */
+
+uint32_t pr_lua_keep(lua_State *L, pr_lua *x);        /* what is on top, popped. Raises */
+void pr_lua_unkeep(pr_lua *x, uint32_t handle);
+uint32_t pr_lua_keep_self(lua_State *L, pr_lua *x);   /* the same for an actor's self */
+void pr_lua_push_self(lua_State *L, pr_lua *x, uint32_t self);
+void pr_lua_drop_self(pr_lua *x, uint32_t self);
+pr_lua_place pr_lua_place_of(uint32_t self);          /* where compiled code finds it */
+void pr_lua_open_handles(lua_State *L, pr_lua *x);
+void pr_lua_close_handles(pr_lua *x);
+
 /* --- loaded.c */
 
-uint32_t pr_lua_new_handle(pr_lua *x);
-uint32_t pr_lua_keep(lua_State *L, pr_lua *x);   /* what is on top, popped. Raises */
-void pr_lua_unkeep(pr_lua *x, uint32_t handle);  /* at base level: nothing is allocated */
 /* Loads the behaviour it was spawned with if this state has not. Raises. */
 pr_loaded *pr_loaded_load(lua_State *L, pr_lua *x, pr_actor *a);
 /* The handler of `b` that takes `m`, 0: none; *skip: the values before its own. Calls nothing of Lua. */

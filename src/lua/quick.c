@@ -150,15 +150,20 @@ static void note(lua_State *L, pr_lua *x, int index, uint64_t id)
     lua_pop(L, 1);
 }
 
+/* At the second time: most who are told but once never see compiled code. */
 void pr_lua_told(lua_State *L, pr_lua *x, uint64_t id)
 {
     uint64_t *place = &x->told[pr_id_slot(id) % PR_REF_PLACES];
-    if (*place == id)
+    if (*place == (id | PR_TOLD_NOTED))
         return;
+    if (*place != id) {
+        *place = id;
+        return;
+    }
     lua_pushlightuserdata(L, (void *)(uintptr_t)id);
     note(L, x, lua_gettop(L), id);
     lua_pop(L, 1);
-    *place = id;
+    *place |= PR_TOLD_NOTED;
 }
 
 /* number_of(ref): its id as a number, which holds it exactly; nil for anything else */

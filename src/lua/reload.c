@@ -44,7 +44,7 @@ static int l_upgrade(lua_State *L)
     pr_behaviour *from = x->upgrade_from;
     uint32_t upgrade = x->upgrade, handler = x->upgraded_handler;
     lua_settop(L, 1);
-    lua_rawgeti(L, LUA_REGISTRYINDEX, x->selves);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->kept);
     lua_rawgeti(L, 2, (int)upgrade);
     lua_pushvalue(L, 1);
     pr_lua_push_version(L, x->rt, from);

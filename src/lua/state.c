@@ -298,6 +298,8 @@ bool pr_lua_collect(pr_lua *x, int kb)
     return done;
 }
 
+enum { IDLE_STEP = 64 /* KB, of twice as much that it goes through: some 100 microseconds */ };
+
 /* A little of the collector's work, where nobody waits. A cycle is driven to its end once the state has grown by a
  * quarter since the last one; then the worker may sleep. */
 bool pr_lua_idle_worker(pr_worker *w)
@@ -312,7 +314,7 @@ bool pr_lua_idle_worker(pr_worker *w)
             return false;
         x->collecting = true;
     }
-    if (!pr_lua_collect(x, 200))
+    if (!pr_lua_collect(x, IDLE_STEP))
         return true;
     x->collecting = false;
     x->collected_bytes = (size_t)lua_gc(x->L, LUA_GCCOUNT, 0) * 1024;
