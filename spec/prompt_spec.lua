@@ -211,7 +211,7 @@ info(a).state
   it("the prompt's actor cannot be lost: its failure or stop", function()
     assert.equal("1\ntrue\n", output "1\npierrot.stop()\n2\n")   -- it leaves
     local r = lines("1\npierrot.self():kill()\n2\n")
-    assert.equal("1\ntrue\n", r.out)
+    assert.same({ 0, "1\ntrue\n" }, { r.status, r.out }, r.err)
   end)
 
   it("lines that use coroutines, yield, and wait in them", function()

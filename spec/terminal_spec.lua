@@ -277,7 +277,7 @@ describe("at a terminal", function()
   end)
 
   it("the terminal is left as it was found", function()
-    for _, line in ipairs { "\4", "os.exit(0)\r", "pierrot.shutdown()\r" } do
+    for _, line in ipairs { "\4", "os.exit(0)\r", "pierrot.shutdown()\r", "pierrot.self():kill()\r" } do
       local p = Pty.open(("sh -c 'stty -a >%s; %s repl --log error; stty -a >%s'"):format(script.path "before",
                          script.bin, script.path "after"), { env = { TERM = "xterm", PIERROT_HISTORY = "" } })
       ptys[#ptys + 1] = p

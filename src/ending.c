@@ -325,4 +325,6 @@ static void die(pr_worker *w, pr_actor *a)
         atomic_store_explicit(&rt->script_failed, 1, memory_order_relaxed);   /* read after the end */
         pr_runtime_stop(rt, w);
     }
+    if (atomic_load_explicit(&rt->holder, memory_order_seq_cst) == id)
+        pr_runtime_release(rt, w, id);
 }

@@ -162,6 +162,25 @@ void pr_runtime_stop(pr_runtime *rt, pr_worker *w)
     pthread_mutex_unlock(&rt->end_lock);
 }
 
+void pr_runtime_hold(pr_runtime *rt, uint64_t id, bool stops)
+{
+    atomic_fetch_add_explicit(&rt->active, 1, memory_order_seq_cst);
+    rt->holder_stops = stops;
+    atomic_store_explicit(&rt->holder, id, memory_order_seq_cst);
+    if (!pr_actor_find(&rt->actors, id))
+        pr_runtime_release(rt, NULL, id);
+}
+
+void pr_runtime_release(pr_runtime *rt, pr_worker *w, uint64_t id)
+{
+    if (!atomic_compare_exchange_strong_explicit(&rt->holder, &id, 0, memory_order_seq_cst, memory_order_relaxed))
+        return;
+    /* Called on a worker, which runs and so is not the last one; or by who is about to wait. */
+    atomic_fetch_sub_explicit(&rt->active, 1, memory_order_seq_cst);
+    if (rt->holder_stops)
+        pr_runtime_stop(rt, w);
+}
+
 static bool wait_threads(pr_runtime *rt, uint64_t until_ns)
 {
     pthread_mutex_lock(&rt->end_lock);

@@ -110,6 +110,10 @@ struct pr_runtime {
 
     _Atomic int stopping;         /* shutdown has begun; under root_lock for births at the root */
     _Atomic int exit;             /* all actors have ended: workers leave. release/acquire */
+    /* Whose end lets pr_runtime_wait_quiet return, 0: nobody's. seq_cst, as is the end of an id: either who sets it finds
+     * that the actor has ended, or who ends finds it set. */
+    _Atomic uint64_t holder;
+    bool holder_stops;            /* ... and begins the shutdown; written before `holder` */
     _Atomic int script_failed;
     _Atomic uint32_t living;      /* actors, counted only where there is an actor_limit; relaxed */
     _Atomic uint32_t monitors;    /* numbers given out; relaxed */
@@ -130,6 +134,10 @@ pr_runtime *pr_runtime_start(const pr_config *c, char *error, size_t cap);
 pr_runtime *pr_runtime_start_why(const pr_config *c, char *error, size_t cap, pr_status *why);
 /* Asks every actor to end. Returns at once. Any thread, a handler too. */
 void pr_runtime_stop(pr_runtime *rt, pr_worker *w);
+/* On a thread that is no worker, at most once a runtime: while that actor lives, something can still happen. Once it has
+ * ended, in whatever way, the shutdown begins (stops) or quiet is waited for as ever. */
+void pr_runtime_hold(pr_runtime *rt, uint64_t id, bool stops);
+void pr_runtime_release(pr_runtime *rt, pr_worker *w, uint64_t id);   /* it has ended */
 /* Waits for that end; from `until_ns` on goes over what is left, which takes another half second at most.
  * PR_TIMEOUT: workers are still inside handlers; a report has been logged, and the runtime must not be freed.
  * Not from a worker. */

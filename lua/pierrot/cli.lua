@@ -183,9 +183,9 @@ function commands.repl(options, catch_signals)
     return 1
   end
   catch_signals()
-  core.hold()
   local prompt = pierrot.spawn { "pierrot.prompt", { interactive = terminal.interactive, coloured = terminal.coloured,
     file = options.file, arguments = options.args }, dispatcher = "prompts", worker = 1 }
+  core.hold(prompt, terminal.interactive)
   core.terminal_bind(prompt)
   local banner = ("pierrot %s, %d workers. help() lists what there is, Ctrl-D leaves."):format(pierrot.version,
     pierrot.stats().workers)

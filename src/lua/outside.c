@@ -337,11 +337,11 @@ static int l_wait_quiet(lua_State *L)
     return 1;
 }
 
-/* hold(): wait_quiet does not return because nothing is left to happen; see prompt.c for release() */
+/* hold(ref, stops): until that actor has ended, however it came to that, wait_quiet waits; stops: then all is shut down */
 static int l_hold(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
-    atomic_fetch_add_explicit(&pr_lua_runtime(L, x, 1)->active, 1, memory_order_seq_cst);
+    pr_runtime_hold(pr_lua_runtime(L, x, 1), pr_lua_target(L, x, 1, "hold", 1), lua_toboolean(L, 2));
     return 0;
 }
 

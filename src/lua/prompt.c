@@ -162,14 +162,6 @@ static int l_id_of(lua_State *L)
     return 1;
 }
 
-/* release(): undoes hold() */
-static int l_release(lua_State *L)
-{
-    /* This worker runs, so it is not the last one. */
-    atomic_fetch_sub_explicit(&pr_lua_runtime(L, pr_lua_of(L), 1)->active, 1, memory_order_seq_cst);
-    return 0;
-}
-
 /* fail_process(): the command's exit status will be 1 */
 static int l_fail_process(lua_State *L)
 {
@@ -266,7 +258,7 @@ void pr_lua_open_prompt(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg inside[] = {
         {"line", l_line}, {"trace", l_trace}, {"terminal_ask", l_terminal_ask}, {"terminal_completed", l_terminal_completed},
-        {"terminal_run", l_terminal_run}, {"names", l_names}, {"id_of", l_id_of}, {"release", l_release},
+        {"terminal_run", l_terminal_run}, {"names", l_names}, {"id_of", l_id_of},
         {"fail_process", l_fail_process}, {NULL, NULL}};
     static const luaL_Reg outside[] = {
         {"terminal_open", l_terminal_open}, {"terminal_bind", l_terminal_bind}, {"terminal_close", l_terminal_close}, {NULL, NULL}};

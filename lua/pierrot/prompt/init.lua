@@ -27,12 +27,7 @@ local terminal = {
     if session.failed and not session.interactive then
       core.fail_process()
     end
-    if session.interactive then
-      pierrot.shutdown()
-    else
-      core.release()   -- the process ends when nothing is left to happen
-    end
-  end,
+  end,   -- the process ends with the prompt at a terminal, else when nothing is left to happen: see core.hold
 }
 
 -- A client at the control socket: see control.lua for what is sent.
