@@ -1,8 +1,8 @@
 --- How long Lua's collector holds a worker up:  pierrot run bench/collector.lua [ACTORS]
 --
--- On a worker with so many actors (100,000), each with a field and one message behind it, three whole cycles are driven
--- in the smallest steps there are, and each step is timed. What the collector does in one go, whatever the pace: it goes
--- through one table, or, at the end of its marking, through all that has changed since they were marked.
+-- On a worker with so many actors (100,000), each with a field and one message behind it, three whole cycles are
+-- driven in the smallest steps there are, and each step is timed. What the collector does in one go, whatever the pace:
+-- it goes through one table, or, at the end of its marking, through all that has changed since it was marked.
 
 local pierrot = require "pierrot"
 

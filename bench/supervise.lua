@@ -2,8 +2,7 @@
 --
 -- spawn     a child is spawned, and has started
 -- restart   a child raises (with its traceback), its parent decides, it is started anew; and how many spawns that is
--- in turn   the same two one after the other, so that the caches hold it all: a child's whole life (spawn, start, stop),
---           and a restart
+-- in turn   one child at a time, so that the caches hold it all: its whole life (spawn, start, stop), and a restart
 -- raise     what LuaJIT takes of a restart whatever the runtime does: a coroutine whose error is caught
 -- tree      supervisors with children, 100,000 in all: from the call to the last child's start, and from the order to
 --           stop to the last end
