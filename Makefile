@@ -63,7 +63,7 @@ FUZZERS    = $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SRC))
 # --- build -------------------------------------------------------------------------------------
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all run test check asan tsan fuzz bench bench-embed install uninstall rock release clean help setup \
+.PHONY: all run test reference check asan tsan fuzz bench bench-embed install uninstall rock release clean help setup \
         module library tests test-build fuzzers rock-install
 
 all: $(BUILD)/pierrot.so $(BUILD)/pierrot library ## build the Lua module, the launcher and the C library
@@ -172,6 +172,9 @@ tsan: ## the same tests under ThreadSanitizer, in build/tsan
 	@spec/run --build "$(BUILD)/tsan" --sanitizer thread $(SPEC)
 
 test-build: all tests $(if $(SANITIZE),$(BUILD)/luajit-host)
+
+reference: ## write docs/reference.md from the annotations in lua/pierrot/meta.lua
+	$(Q)$(LUAJIT) src/lua/reference.lua lua/pierrot/meta.lua >docs/reference.md
 
 check: ## luacheck, cppcheck, layout rules, SPIN models
 	@.ci/setup run test

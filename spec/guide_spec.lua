@@ -1,5 +1,4 @@
---- The examples of README.md, docs/guide.md, docs/flow.md, docs/reload.md and docs/testing.md: each is run, and prints what
---- stands below it.
+--- The examples of README.md and of the pages in docs/: each is run, and prints what stands below it.
 --
 -- A block is fenced with ```lua and followed by ```output: what is on stdout, exactly, or by ```output~:
 -- a Lua pattern for each line. What it logs follows in ```stderr or ```stderr~; without that, stderr must
@@ -9,7 +8,8 @@
 --
 -- PIERROT_BIN, PIERROT_LUAJIT and PIERROT_BUILD name what is tested; spec/run sets them.
 
-local DOCUMENTS = { "README.md", "docs/guide.md", "docs/flow.md", "docs/reload.md", "docs/testing.md" }
+local DOCUMENTS = { "README.md", "docs/guide.md", "docs/flow.md", "docs/reload.md", "docs/tuning.md", "docs/operating.md",
+                    "docs/testing.md", "docs/from-skynet.md", "docs/from-otp.md", "docs/from-akka.md" }
 -- Sessions at the prompt, fenced with ```prompt: lines after "> " and ">> " are typed, the others are what comes of them, on
 -- stdout and stderr; after ```prompt~ each of those is a Lua pattern.
 local SESSIONS = { "docs/prompt.md" }

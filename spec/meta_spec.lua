@@ -112,6 +112,15 @@ describe("lua/pierrot/meta.lua", function()
     assert.same(names(meta["pierrot.WorkerStats"]), names(stats.by_worker[1]))
   end)
 
+  it("describes the modules beside it", function()
+    local breaker = require "pierrot.breaker"
+    assert.same(meta.breaker, shape(breaker))
+    local methods = shape(getmetatable(breaker.new()))
+    methods.__index = nil
+    assert.same(meta.Breaker, methods)
+    assert.same(meta.stream, shape(require "pierrot.stream"))
+  end)
+
   it("describes the options that start and spawn know", function()
     local _, problem = pcall(pierrot.spawn, { function() end, nonsense = 1 })
     for option in pairs(meta["pierrot.Spawn"]) do

@@ -69,6 +69,12 @@ ask(a, 10)
     assert.is_truthy(r.err:find("prompt:1: x\n", 1, true), r.err)
     assert.is_truthy(r.err:find("unexpected symbol near '='", 1, true), r.err)
     assert.is_truthy(r.err:find("prompt:1: attempt to perform arithmetic on a nil value", 1, true), r.err)
+    -- A string in quotes goes on in the next line after a backslash only; a helper's place is not the user's.
+    r = lines "\"abc\n1 + 1\n'a\\\nb'\nlog 'zzz'\nrequire 'nope'\n"
+    assert.equal('2\n"a\\nb"\n', r.out)
+    assert.is_truthy(r.err:find "^prompt:1: unfinished string near '<eof>'\n", r.err)
+    assert.is_truthy(r.err:find("\nlog level 'zzz' is none of", 1, true), r.err)
+    assert.is_truthy(r.err:find("\nmodule 'nope' not found:", 1, true), r.err)
   end)
 
   it("an ask that fails shows the traceback of the one that failed", function()

@@ -1,9 +1,11 @@
 --- pierrot top, through a pseudo-terminal: what it shows of a running process, what its keys do, what it leaves behind.
---- Mutants that these tests have seen: groups that keep the figures of the last picture, a stop
---- without its question.
+--- Mutants that these tests have seen: groups that keep the figures of the last picture, a stop without its question; rates of
+--- more than their window, or that stay; marks of messages that are not forgotten when these are handled; a look that wakes
+--- nobody who waits.
 
 local script = require "support.script"
 local Pty = require "support.pty"
+local pierrot = require "pierrot"
 local quote = script.quote
 
 local PROGRAM = [[
@@ -15,7 +17,8 @@ for i = 1, 12345 do slow:tell("job", i) end
 local bounded = pierrot.spawn{ { name = "slow one", on = { job = function() pierrot.sleep(1e6) end } }, name = "counter",
   mailbox = 50 }
 for i = 1, 20 do bounded:tell("job", i) end
-pierrot.spawn{ { name = "beats", start = function() pierrot.send_every(0.01, pierrot.self(), "beat", { of = "a drum" }) end,
+pierrot.spawn{ { name = "beats",
+  start = function() pierrot.monitor(slow) pierrot.send_every(0.01, pierrot.self(), "beat", { of = "a drum" }) end,
   on = { beat = function() end } }, name = "drum" }
 local bad = { name = "bad", on = { go = function() error "on purpose" end } }
 pierrot.spawn{ { name = "kicks", supervise = { intensity = 1e6 },
@@ -26,8 +29,15 @@ pierrot.spawn{ { name = "kicks", supervise = { intensity = 1e6 },
   on = { kick = function(self) self.bad:tell "go" end } }, name = "kicker" }
 pierrot.spawn{ { name = "burner", on = { burn = function() for i = 1, 1e5 do math.sqrt(i) end pierrot.self():tell "burn" end } },
   name = "burner" }:tell "burn"
+pierrot.spawn{ { name = "late", receive = function() end,
+  on = { hold = function() pierrot.receive(nil, function(what) return what == "go" end) end } }, name = "late" }
 io.stderr:write "ready\n"
 ]]
+
+-- In PROGRAM.
+local function line_of(text)
+  return select(2, PROGRAM:sub(1, PROGRAM:find(text, 1, true)):gsub("\n", "")) + 1
+end
 
 local server, socket, ptys = nil, nil, {}
 
@@ -44,7 +54,9 @@ local function open(columns, rows)
   local p = Pty.open(("%s top --attach %s"):format(quote(script.bin), quote(socket)),
                      { env = { TERM = "xterm" }, columns = columns or 100, rows = rows or 20 })
   ptys[#ptys + 1] = p
-  return p:wait("pierrot top: process " .. server)
+  p:wait("pierrot top: process " .. server)
+  p:send "++"   -- four pictures a second
+  return p
 end
 
 -- Until the line that begins with this matches; returns what it captures.
@@ -80,9 +92,9 @@ describe("pierrot top", function()
   it("shows the deepest first, sorts, goes to behaviours and back, filters, follows the size, and leaves the screen", function()
     serve()
     local p = open()
-    row(p, "^workers %d+%% %d+%%, %S+ queued, 68 actors, [%d.k]+ messages/s$")   -- with control's own actor
+    row(p, "^workers %d+%% %d+%%, %S+ queued, 69 actors, [%d.k]+ messages/s$")   -- with control's own actor
     row(p, "^memory [%d.]+ MB, Lua [%d.]+ MB, 0 dead letters, %d+ failures, %d+ restarts$")
-    row(p, "^ID +NAME +BEHAVIOUR +STATE +DEPTH%* +MSG/S +TIME +RESTARTS")
+    row(p, "^ID +NAME +BEHAVIOUR +STATE +DEPTH%* +MSG/S +TIME +OLDEST +RESTARTS$")
     line(p, 6, "^%d+%.%d+ +desk +slow one +suspended +12k ")
     line(p, 7, "^%d+%.%d+ +counter +slow one +suspended +19 ")
     line(p, 19, "^%.%.%. %d+ more$")
@@ -94,7 +106,7 @@ describe("pierrot top", function()
     row(p, "^%S+ +bad one ")
     line(p, 6, "^%S+ +bad one ")
     p:send "b"
-    row(p, "^BEHAVIOUR +ACTORS +DEPTH +DEEPEST +MSG/S +TIME +RESTARTS%* +OLDEST +VERSION")
+    row(p, "^BEHAVIOUR +ACTORS +DEPTH +DEEPEST +MSG/S +TIME +RESTARTS%* +AGE +VERSION")
     row(p, "^quiet +60 +0 +0 ")
     row(p, "^slow one +1 +12k +12k ")   -- two places in the text are two behaviours
     p:send "n"
@@ -112,7 +124,13 @@ describe("pierrot top", function()
     p:wait(function() return #p:lines() == 10 and p:lines()[10]:find "^sort" and not p:text():find "TIME" end, "fewer columns")
     line(p, 5, "^ID +NAME +BEHAVIOUR +STATE +DEPTH%* +MSG/S$")
     p:resize(150, 30)
-    row(p, "^ID .* RESTARTS%*? +AGE +OLDEST +WORKER$")
+    row(p, "^ID .* OLDEST +RESTARTS%*? +LINE +AGE +WORKER$")
+    p:send "/\rd"
+    row(p, "^%S+ +desk .* >[%d.]+ s +0 +server.lua:" .. line_of "on = { job" .. " ")   -- where it waits; what it has was there before
+    row(p, "^%S+ +counter .* [%d.]+ s +0 +server.lua:6 ")   -- a bounded mailbox knows when its messages came
+    row(p, "^%S+ +burner .* server.lua:%d+ ")                -- where its handler begins
+    local idle = row(p, "^%S+ +quiet .*", "%% +(%S+) +0 +[%d.]+ s +%d$")
+    assert.equal("-", idle)                                  -- it has no oldest message, and no line
     p:send "h"
     row(p, "^up, down +choose a row +Enter  its details")
     p:send "\27q"
@@ -130,6 +148,7 @@ describe("pierrot top", function()
     row(p, '^actor %d+%.%d+ "drum", beats, version 1$')
     row(p, "^%l+ on worker %d of default, %d+ in its mailbox, %d+ handled, 0 restarts, ")
     row(p, "^parent: actor %S+ %(.*server.lua%); children: 0")
+    row(p, '^watches: actor "desk" %(slow one, %S+%)$')
     row(p, "^no failure since top has looked$")
     row(p, '^  "beat"  { of = "a drum" }  from actor "drum" %(beats, %S+%), done in [%d.]+ ms$', "^  .*$")
     p:send "\27/bad\r"
@@ -138,6 +157,13 @@ describe("pierrot top", function()
     p:send "\r"
     row(p, "^last failure, [%d.]+ s ago: .*server.lua:%d+: on purpose$", "^last.*$")
     row(p, "^  stack traceback:$")
+    p:send "\27/desk\r"
+    row(p, "^%S+ +desk ")
+    line(p, 7, "^$")
+    p:send "\r"
+    row(p, "^waits at .*server.lua:4$", "^waits.*$")
+    row(p, "^mailbox: oldest >[%d.]+ s$")
+    row(p, '^watched by: actor "drum" %(beats, %S+%)$')
     p:send "\27/drum\r"
     row(p, "^%S+ +drum ")
     p:send "k"
@@ -169,12 +195,94 @@ describe("pierrot top", function()
     assert.equal(2, script.command(quote(script.bin) .. " top").status)
   end)
 
+  it("counts exactly what was handled between two pictures, of each actor and of its behaviour", function()
+    local r = script.run [[
+      local pierrot, core = require "pierrot", require "pierrot.core"
+      local one = { name = "one", receive = function(_, n) return n end }
+      local a, b = pierrot.spawn{ one, name = "a" }, pierrot.spawn{ one, name = "b" }
+      a:ask(1) b:ask(1)
+      local view = core.top_view()
+      local function look(grouped)
+        local rows, _, head = core.top_look(view, grouped, "rate", 10, "one")
+        local handled = {}
+        for _, row in ipairs(rows) do handled[row.name or "?"] = math.floor(row.rate * head.seconds + 0.5) end
+        return handled, head.seconds, rows
+      end
+      look(false)
+      for round = 1, 2 do
+        for n = 1, 300 do a:tell(n) end
+        for n = 1, 20 * round do b:tell(n) end
+        a:ask(1) b:ask(1)
+        pierrot.sleep(0.25)   -- a window
+        local grouped = round == 2
+        local handled, seconds, rows = look(grouped)
+        print(seconds >= 0.2, handled.a, handled.b, #rows, rows[1].rate >= rows[#rows].rate, rows[1].actors)
+        local again = core.top_look(view, false, "rate", 10, "one")
+        print(grouped or again[1].rate == rows[1].rate)   -- of the same window
+      end
+      pierrot.sleep(0.25)
+      print(look(false).a)
+    ]]
+    assert.same({ 0, "" }, { r.status, r.err })
+    assert.equal("true\t301\t21\t2\ttrue\tnil\ntrue\ntrue\t342\tnil\t1\ttrue\t2\ntrue\n0\n", r.out)
+  end)
+
+  it("knows since when a message waits, of an unbounded mailbox too", function()
+    serve()
+    local json, c = require "cjson", require("support.unix").connect(socket)
+    local function ask(request)
+      c:send(json.encode(request) .. "\n")
+      local answer
+      repeat answer = json.decode(c:line()) until not answer.out
+      return assert(answer.ok and answer, answer.error).result
+    end
+    local DEPTH, OLDEST, PLACE, LONGER = 5, 6, 15, 16
+    local function late(is)
+      local it
+      repeat it = ask{ cmd = "top", filter = "late" }.rows[1] until is(it)
+      return it
+    end
+    local function tell(...) ask{ cmd = "eval", code = ("tell('late', %q)"):format(...) } end
+    late(function(r) return r[OLDEST] == -1 and r[PLACE] == "" end)   -- it has done nothing yet
+    local began = pierrot.now()
+    tell "hold"
+    tell "other"
+    local got = late(function(r) return r[OLDEST] > 0 end)
+    assert.is_true(got[OLDEST] <= pierrot.now() - began)
+    assert.is_false(got[LONGER])
+    assert.is_truthy(late(function(r) return r[PLACE]:find("server.lua:" .. line_of "pierrot.receive" .. "$") end))
+    -- That one is handled, and another one waits behind the next that holds.
+    began = pierrot.now()
+    tell "hold"
+    tell "another"
+    tell "go"
+    got = late(function(r) return r[DEPTH] == 1 and r[OLDEST] > 0 end)
+    assert.is_true(got[OLDEST] <= pierrot.now() - began)
+    tell "go"
+    late(function(r) return r[DEPTH] == 0 and r[OLDEST] == -1 end)
+    c:close()
+  end)
+
+  it("draws the pictures of docs/operating.md", function()
+    local data, seen = require("cjson").decode((script.read "spec/support/top.json")), 0
+    local top = require "pierrot.top"
+    local blocks = "```text top=(%l+) width=(%d+) height=(%d+)\n(.-)\n```"
+    for name, width, height, picture in script.read "docs/operating.md":gmatch(blocks) do
+      local view = top.new_view()
+      view.by = name == "behaviours" and "behaviour" or "actor"
+      view.detail = name == "details"
+      assert.equal(picture, table.concat(top.picture(view, data[name], tonumber(width), tonumber(height)), "\n"))
+      seen = seen + 1
+    end
+    assert.equal(3, seen)
+  end)
+
   it("prints one picture where there is no terminal", function()
     serve()
     local r = script.command(("%s top --attach %s"):format(quote(script.bin), quote(socket)))
     assert.same({ 0, "" }, { r.status, r.err })
     assert.is_truthy(r.out:find("^pierrot top: process " .. server .. ", up "), r.out)
     assert.is_truthy(r.out:find "\n%S+ +desk +slow one +suspended +12k ", r.out)
-    assert.is_truthy(r.out:find "\n%.%.%. 48 more\n$", r.out)
+    assert.is_truthy(r.out:find "\n%.%.%. 49 more\n$", r.out)
   end)
 end)

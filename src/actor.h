@@ -96,7 +96,7 @@ enum { PR_HOME_FLOATING = 0, PR_HOME_PORT = 0xffff };   /* else: the worker's in
 
 typedef enum pr_outcome { PR_DONE, PR_SUSPENDED, PR_FAILED, PR_UNHANDLED } pr_outcome;
 
-/* What a language adds for failures, called like pr_ops. Each may be missing. */
+/* What a language adds for failures, and for those who look on; called like pr_ops. Each may be missing. */
 typedef struct pr_kin_ops {
     bool (*traps)(pr_worker *w, pr_actor *a);                   /* exits of links are messages to it */
     pr_msg *(*reason)(pr_worker *w, const pr_msg *error);       /* an ERROR payload as one value; NULL: no memory */
@@ -106,6 +106,9 @@ typedef struct pr_kin_ops {
     uint8_t (*decide)(pr_worker *w, pr_actor *a, uint64_t child, const pr_msg *error);
     /* Its suspended handler goes on, to be ended at once; see pr_actor_interrupt. */
     void (*interrupted)(pr_worker *w, pr_actor *a);
+    /* Where the handler begins that a message would have, as FILE:LINE; leaves `buf` alone where there is none. Without a message,
+     * that which an actor of its behaviour had last, as far as is known. */
+    void (*place)(pr_worker *w, pr_actor *a, const pr_msg *m, char *buf, size_t cap);
 } pr_kin_ops;
 
 /* What a language does for its actors. All run on the actor's owner, in its turn; none may keep the

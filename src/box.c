@@ -590,6 +590,16 @@ pr_msg *pr_box_take(pr_worker *w, pr_actor *a)
     return m;
 }
 
+void pr_box_show_first(pr_worker *w, pr_actor *a, void (*show)(void *context, const pr_msg *m), void *context)
+{
+    pr_box *box = own(w, a);
+    pthread_mutex_lock(&box->lock);   /* or it could be dropped meanwhile */
+    const pr_msg *m = box->staged.head ? box->staged.head : box->heap_count > 0 ? box->heap[0].m : box->in.head;
+    if (m)
+        show(context, m);
+    pthread_mutex_unlock(&box->lock);
+}
+
 bool pr_box_ready(pr_worker *w, pr_actor *a)
 {
     pr_box *box = own(w, a);

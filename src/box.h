@@ -70,6 +70,8 @@ bool pr_box_cancel(pr_runtime *rt, pr_worker *w, uint64_t target, uint64_t sende
 
 pr_msg *pr_box_take(pr_worker *w, pr_actor *a);            /* the next message; NULL: none */
 bool pr_box_ready(pr_worker *w, pr_actor *a);              /* whether there is one */
+/* Calls `show` with the one that is likely to be next, under the box's lock, if there is any. */
+void pr_box_show_first(pr_worker *w, pr_actor *a, void (*show)(void *context, const pr_msg *m), void *context);
 /* All messages in their order, for `receive`; they stay until pr_box_remove. pr_box_view_end ends the view. */
 pr_queue *pr_box_view(pr_worker *w, pr_actor *a);
 void pr_box_remove(pr_worker *w, pr_actor *a, pr_msg *before, pr_msg *m);

@@ -72,8 +72,6 @@ size_t pr_log_line(char *to, const char *text, size_t len, bool lines)
     return (size_t)(at - to);
 }
 
-/* One write a record: lines of several threads never mix. A full disk or a closed pipe loses the record;
- * there is nobody left to tell. */
 void pr_log_lay_out(enum pr_log_level level, const char *text, size_t len, bool lines, pr_log_put put, void *context)
 {
     struct timespec now;
@@ -95,32 +93,18 @@ void pr_log_lay_out(enum pr_log_level level, const char *text, size_t len, bool 
         pr_free(line);
 }
 
-static void put_stderr(void *context, const char *line, size_t len)
-{
-    (void)context;
-    pr_write_all(STDERR_FILENO, line, len);
-}
-
-static void write_stderr(void *context, enum pr_log_level level, const char *text, size_t len)
-{
-    (void)context;
-    pr_log_lay_out(level, text, len, isatty(STDERR_FILENO), put_stderr, NULL);
-}
-
 void pr_log_last_words(pr_log *log, const char *text, size_t len)
 {
-    if (log->sink == write_stderr)
-        pr_log_lay_out(PR_LOG_ERROR, text, len, true, put_stderr, NULL);
-    else
-        log->sink(log->context, PR_LOG_ERROR, text, len);
     if (log->sink == pr_log_writer_take)
-        pr_log_writer_flush(log->context, 1000);
+        pr_log_writer_take_last(log->context, PR_LOG_ERROR, text, len);
+    else if (log->sink)
+        log->sink(log->context, PR_LOG_ERROR, text, len);
 }
 
 void pr_log_init(pr_log *log, enum pr_log_level level, pr_log_sink sink, void *context)
 {
     atomic_store_explicit(&log->level, (int)level, memory_order_relaxed);
-    log->sink = sink ? sink : write_stderr;
+    log->sink = sink;
     atomic_store_explicit(&log->gate_s, 0, memory_order_relaxed);
     atomic_store_explicit(&log->gate_passed, 0, memory_order_relaxed);
     atomic_store_explicit(&log->gate_held, 0, memory_order_relaxed);
@@ -139,7 +123,7 @@ void pr_log_write_of(pr_log *log, uint64_t id, enum pr_log_level level, const ch
 
 void pr_log_write(pr_log *log, enum pr_log_level level, const char *text, size_t len)
 {
-    if (pr_log_on(log, level))
+    if (pr_log_on(log, level) && log->sink)
         log->sink(log->context, level, text, len);
 }
 

@@ -29,7 +29,7 @@ typedef struct pr_log {
  * several. */
 typedef void (*pr_log_put)(void *context, const char *line, size_t len);
 void pr_log_lay_out(enum pr_log_level level, const char *text, size_t len, bool lines, pr_log_put put, void *context);
-/* sink NULL: standard error, each record in one write. */
+/* sink NULL: nowhere. */
 void pr_log_init(pr_log *log, enum pr_log_level level, pr_log_sink sink, void *context);
 void pr_log_write(pr_log *log, enum pr_log_level level, const char *text, size_t len);
 /* Why the process ends: whatever the level, and line by line. */

@@ -11,25 +11,38 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { CLOSE_MS = 2000 };
+enum { CLOSE_MS = 2000, LAST_MS = 1000 };
 
 struct pr_log_writer {
-    int fd;
-    bool json;
+    int fd;                    /* -1: `call` */
+    bool json, last_lines;     /* last_lines: what ends the process may take several lines */
+    bool lines;                /* a terminal, which shows lines as lines */
+    bool direct;               /* a write to fd never waits: whoever logs may try it */
+    pr_log_sink call;
+    void *context;
     _Atomic(pr_runtime *) rt;  /* NULL until pr_log_writer_serve: release there, acquire where its names are looked up */
     pthread_t thread;
     pthread_mutex_t lock;      /* guards what follows */
     pthread_cond_t changed;
     char *fill, *spare;        /* records are put into `fill`; the thread writes the other one */
-    size_t filled;
+    size_t filled, capacity;
+    bool writing;              /* the thread has the other one in hand */
     uint64_t taken, written;   /* bytes: `written` also counts what could not be */
     uint32_t dropped;          /* since the last record that said so */
     bool closing;
     _Atomic bool gives_up;     /* the thread is not to wait for its descriptor any more; relaxed */
 };
+
+/* Before each record in the buffer of a callback. */
+typedef struct frame {
+    uint32_t len;
+    uint32_t level;
+    uint64_t actor;
+} frame;
 
 /* As pr_write_all, but it can be told to give up. */
 static bool write_out(pr_log_writer *w, const char *bytes, size_t len)
@@ -52,6 +65,25 @@ static bool write_out(pr_log_writer *w, const char *bytes, size_t len)
     return true;
 }
 
+/* How many records were not given to the callback any more. */
+static uint32_t call_out(pr_log_writer *w, const char *bytes, size_t len)
+{
+    uint32_t lost = 0;
+    for (frame f; len > 0; bytes += f.len, len -= f.len) {
+        memcpy(&f, bytes, sizeof f);
+        bytes += sizeof f;
+        len -= sizeof f;
+        if (atomic_load_explicit(&w->gives_up, memory_order_relaxed)) {
+            lost++;
+            continue;
+        }
+        pr_log_actor = f.actor;
+        w->call(w->context, (enum pr_log_level)f.level, bytes, f.len);
+    }
+    pr_log_actor = 0;
+    return lost;
+}
+
 static uint32_t lines_in(const char *bytes, size_t len)
 {
     uint32_t n = 0;
@@ -64,7 +96,7 @@ static void count_dropped(pr_log_writer *w, uint32_t n)
 {
     w->dropped += n;
     pr_runtime *rt = atomic_load_explicit(&w->rt, memory_order_acquire);
-    if (rt)
+    if (rt && n > 0)
         atomic_fetch_add_explicit(&rt->log.dropped, n, memory_order_relaxed);
 }
 
@@ -82,12 +114,13 @@ static void *write_records(void *writer)
         w->fill = w->spare;
         w->spare = bytes;
         w->filled = 0;
+        w->writing = true;
         pthread_mutex_unlock(&w->lock);
-        bool wrote = write_out(w, bytes, len);
+        uint32_t lost = w->call ? call_out(w, bytes, len) : write_out(w, bytes, len) ? 0 : lines_in(bytes, len);
         pthread_mutex_lock(&w->lock);
+        w->writing = false;
         w->written += len;
-        if (!wrote)
-            count_dropped(w, lines_in(bytes, len));
+        count_dropped(w, lost);
         pthread_cond_broadcast(&w->changed);
     }
     pthread_mutex_unlock(&w->lock);
@@ -171,25 +204,69 @@ static size_t as_json(pr_log_writer *w, char *line, enum pr_log_level level, con
 
 /* --- any thread */
 
+/* Under the lock. How much of the line has been written at once: all, where it could not be written at all. */
+static size_t try_at_once(pr_log_writer *w, const char *line, size_t len)
+{
+    if (!w->direct || w->filled > 0 || w->writing)
+        return 0;
+    size_t done = 0;
+    while (done < len) {
+        ssize_t wrote = write(w->fd, line + done, len - done);
+        if (wrote > 0) {
+            done += (size_t)wrote;
+        } else if (wrote < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            return done;
+        } else if (wrote == 0 || errno != EINTR) {
+            count_dropped(w, 1);
+            return len;
+        }
+    }
+    return len;
+}
+
+/* Under the lock: a record, as `head` and `body`, of which there may be none. */
+static void append(pr_log_writer *w, const void *head, size_t head_len, const char *body, size_t len)
+{
+    if (head_len + len > w->capacity - w->filled) {
+        count_dropped(w, 1);
+        return;
+    }
+    memcpy(w->fill + w->filled, head, head_len);
+    if (len > 0)
+        memcpy(w->fill + w->filled + head_len, body, len);
+    w->filled += head_len + len;
+    w->taken += head_len + len;
+    pthread_cond_broadcast(&w->changed);
+}
+
 static void put(void *writer, const char *line, size_t len)
 {
     pr_log_writer *w = writer;
     pthread_mutex_lock(&w->lock);
-    if (len > PR_LOG_BUFFER - w->filled) {
-        count_dropped(w, 1);
-    } else {
-        memcpy(w->fill + w->filled, line, len);
-        w->filled += len;
-        w->taken += len;
-        pthread_cond_broadcast(&w->changed);
-    }
+    size_t done = len <= w->capacity ? try_at_once(w, line, len) : 0;   /* what is begun must find room for its rest */
+    if (done < len)
+        append(w, line + done, len - done, NULL, 0);
     pthread_mutex_unlock(&w->lock);
 }
 
-static void put_record(pr_log_writer *w, enum pr_log_level level, const char *text, size_t len)
+static void put_frame(pr_log_writer *w, enum pr_log_level level, const char *text, size_t len)
 {
+    if (len > UINT32_MAX)
+        len = UINT32_MAX;
+    frame f = {(uint32_t)len, (uint32_t)level, pr_log_actor};
+    pthread_mutex_lock(&w->lock);
+    append(w, &f, sizeof f, text, len);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void put_record(pr_log_writer *w, enum pr_log_level level, const char *text, size_t len, bool lines)
+{
+    if (w->call) {
+        put_frame(w, level, text, len);
+        return;
+    }
     if (!w->json) {
-        pr_log_lay_out(level, text, len, false, put, w);
+        pr_log_lay_out(level, text, len, lines, put, w);
         return;
     }
     char small[HEAD + 6 * 512], *line = small;
@@ -202,48 +279,101 @@ static void put_record(pr_log_writer *w, enum pr_log_level level, const char *te
         pr_free(line);
 }
 
+/* Says how many were dropped, unless the buffer is still half full. */
+static void say_dropped(pr_log_writer *w)
+{
+    char text[96];
+    pthread_mutex_lock(&w->lock);
+    uint32_t dropped = w->filled < w->capacity / 2 ? w->dropped : 0;
+    w->dropped -= dropped;
+    pthread_mutex_unlock(&w->lock);
+    if (dropped == 0)
+        return;
+    uint64_t id = pr_log_actor;
+    pr_log_actor = 0;
+    put_record(w, PR_LOG_WARN, text, (size_t)snprintf(text, sizeof text,
+               "%u records were dropped: the log is written more slowly than it grows", dropped), w->lines);
+    pr_log_actor = id;
+}
+
 void pr_log_writer_take(void *writer, enum pr_log_level level, const char *text, size_t len)
 {
     pr_log_writer *w = writer;
-    char missed[96];
-    pthread_mutex_lock(&w->lock);
-    uint32_t dropped = w->filled < PR_LOG_BUFFER / 2 ? w->dropped : 0;
-    w->dropped -= dropped;
-    pthread_mutex_unlock(&w->lock);
-    if (dropped) {
-        uint64_t id = pr_log_actor;
-        pr_log_actor = 0;
-        put_record(w, PR_LOG_WARN, missed, (size_t)snprintf(missed, sizeof missed,
-                   "%u records were dropped: the log is written more slowly than it grows", dropped));
-        pr_log_actor = id;
-    }
-    put_record(w, level, text, len);
+    say_dropped(w);
+    put_record(w, level, text, len, w->lines);
 }
 
-void pr_log_writer_flush(pr_log_writer *w, uint32_t ms)
+void pr_log_writer_take_last(pr_log_writer *w, enum pr_log_level level, const char *text, size_t len)
+{
+    pr_log_writer_flush(w, LAST_MS);   /* nothing else is left to do: it may wait for room */
+    say_dropped(w);
+    put_record(w, level, text, len, w->last_lines);
+    pr_log_writer_flush(w, LAST_MS);
+}
+
+bool pr_log_writer_flush(pr_log_writer *w, uint32_t ms)
 {
     uint64_t until_ns = pr_now_ns() + ms * UINT64_C(1000000);
     pthread_mutex_lock(&w->lock);
     uint64_t until = w->taken;
     while (w->written < until && pr_cond_wait_until(&w->changed, &w->lock, until_ns))
         ;
+    bool done = w->written >= until;
     pthread_mutex_unlock(&w->lock);
+    return done;
 }
 
 /* --- its life */
 
-pr_log_writer *pr_log_writer_open(const char *path, bool json, char *error, size_t cap)
+/* Standard error, for this writer alone: of a pipe or a terminal a description of its own, which does not wait, while it goes on
+ * waiting for all others who have it. Where there is none to be had (a socket, somebody else's terminal), it is not `direct`. */
+static int open_stderr(bool *direct)
+{
+    struct stat is;
+    bool file = fstat(STDERR_FILENO, &is) == 0 && (S_ISREG(is.st_mode) || S_ISBLK(is.st_mode));
+    int fd = file ? -1 : open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    *direct = file || fd >= 0;
+    return fd >= 0 ? fd : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+}
+
+static void drop(pr_log_writer *w)
+{
+    if (w->fd >= 0)
+        close(w->fd);
+    pr_free(w->fill);
+    pr_free(w->spare);
+    pr_free(w);
+}
+
+pr_log_writer *pr_log_writer_open(const pr_log_target *target, char *error, size_t cap)
 {
     pr_log_writer *w = pr_zalloc(sizeof *w);
-    if (!w || !(w->fill = pr_alloc(PR_LOG_BUFFER)) || !(w->spare = pr_alloc(PR_LOG_BUFFER))) {
+    if (!w) {
         snprintf(error, cap, "log: not enough memory");
-        goto fail;
+        return NULL;
     }
-    w->json = json;
-    w->fd = path ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644) : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
-    if (w->fd < 0) {
-        snprintf(error, cap, "log: cannot write to %s: %s", path ? path : "standard error", strerror(errno));
-        goto fail;
+    w->fd = -1;
+    w->call = target->call;
+    w->context = target->context;
+    w->json = target->json;
+    w->capacity = target->buffer ? target->buffer : PR_LOG_BUFFER;
+    if (!(w->fill = pr_alloc(w->capacity)) || !(w->spare = pr_alloc(w->capacity))) {
+        snprintf(error, cap, "log: not enough memory");
+        drop(w);
+        return NULL;
+    }
+    if (!w->call && target->path) {
+        w->fd = open(target->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    } else if (!w->call) {
+        w->fd = open_stderr(&w->direct);
+        w->direct = w->direct && !w->json;
+        w->lines = isatty(STDERR_FILENO);
+        w->last_lines = true;
+    }
+    if (!w->call && w->fd < 0) {
+        snprintf(error, cap, "log: cannot write to %s: %s", target->path ? target->path : "standard error", strerror(errno));
+        drop(w);
+        return NULL;
     }
     sigset_t all, old;
     sigfillset(&all);
@@ -254,35 +384,30 @@ pr_log_writer *pr_log_writer_open(const char *path, bool json, char *error, size
     if (started)
         return w;
     snprintf(error, cap, "log: no thread to write it");
-    close(w->fd);
-fail:
-    if (w) {
-        pr_free(w->fill);
-        pr_free(w->spare);
-    }
-    pr_free(w);
+    drop(w);
     return NULL;
 }
 
 void pr_log_writer_serve(pr_log_writer *w, pr_runtime *rt)
 {
+    pthread_mutex_lock(&w->lock);   /* the thread looks under it: a runtime that is let go may be freed at once */
     atomic_store_explicit(&w->rt, rt, memory_order_release);
+    pthread_mutex_unlock(&w->lock);
 }
 
 void pr_log_writer_close(pr_log_writer *w)
 {
+    bool reads = pr_log_writer_flush(w, CLOSE_MS);
+    say_dropped(w);
     pthread_mutex_lock(&w->lock);
-    atomic_store_explicit(&w->rt, NULL, memory_order_relaxed);   /* it may be freed already; the thread looks under the lock */
     w->closing = true;
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
-    pr_log_writer_flush(w, CLOSE_MS);
+    if (reads)
+        pr_log_writer_flush(w, LAST_MS);
     atomic_store_explicit(&w->gives_up, true, memory_order_relaxed);
     pthread_join(w->thread, NULL);
-    close(w->fd);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
-    pr_free(w->fill);
-    pr_free(w->spare);
-    pr_free(w);
+    drop(w);
 }

@@ -62,6 +62,7 @@ enum pr_msg_kind {
     PR_MSG_VERDICT,     /* its answer: enum pr_verdict in `ordered`, milliseconds to wait in `ask` */
     PR_MSG_INTERRUPT,   /* what pr_worker.interrupt says; a handler that waits is woken by it */
     PR_MSG_TRACE,       /* the sender is to see the next messages, as many as `ask` says; see trace.h */
+    PR_MSG_LOOK,        /* the sender wants to know where it is, and with `ask` its ties; see look.h */
     PR_MSG_AWAIT,       /* wants a reply once the target has started */
     PR_MSG_WATCHING     /* is never sent: the watcher's own node */
 };

@@ -1,6 +1,7 @@
 /* What comes to an actor in its control lane: to stop, a link's exit, monitors, its parent's word, its children's news.
  * It is looked at before the next message, and while a handler is suspended; all of it on the owner, in its turn. */
 #include "life.h"
+#include "look.h"
 #include "trace.h"
 
 #include <stdio.h>
@@ -239,6 +240,9 @@ void pr_actor_orders(pr_worker *w, pr_actor *a)
             break;
         case PR_MSG_TRACE:
             pr_trace_told(w, a, m);
+            break;
+        case PR_MSG_LOOK:
+            pr_look_told(w, a, m);
             break;
         case PR_MSG_INTERRUPT:
             told_interrupt(w, a, m);

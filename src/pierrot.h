@@ -204,7 +204,8 @@ typedef struct pierrot_config {
     double ask_timeout;      /* seconds that an ask in Lua waits, unless it says how long; default 5 */
 
     /* The log. NULL (default): nothing is logged. Called on whichever thread has something to say, several at once; text is
-     * of `size` bytes, without a line's end. What scripts print comes here as whole lines, at PIERROT_LOG_PRINT. */
+     * of `size` bytes, without a line's end. What scripts print comes here as whole lines, at PIERROT_LOG_PRINT. Whoever logs
+     * waits for it: see log_buffer. */
     void (*log)(void *context, pierrot_log_level level, const char *text, size_t size);
     pierrot_log_level log_level;   /* the least that is logged; default PIERROT_LOG_INFO */
     /* Told of each failure, on its worker, before anything follows from it. Default NULL. */
@@ -249,6 +250,12 @@ typedef struct pierrot_config {
      * and root) sees everything, whatever `libraries` says. Not in tick mode. Default NULL: none. */
     const char *control;
     bool control_readonly;       /* there, only look; default false */
+
+    /* Not 0: `log` is called on a thread of its own, a record at a time, from a buffer of so many bytes (256 or more; there are two), so
+     * that no worker waits for it. What comes while they are full is dropped; a later record says how many, and log_dropped in
+     * pierrot_stats counts them. pierrot_join waits until `log` has been given all there is, two seconds at most, pierrot_free
+     * for the call in hand. Not in tick mode, which has no threads. Default 0: called directly, and nothing is lost. */
+    size_t log_buffer;
 } pierrot_config;
 
 /* Sets every field to its default: pierrot_config_init(&config, sizeof config). */
@@ -313,6 +320,7 @@ typedef struct pierrot_stats {
     uint64_t turns, steals, parks;
     uint64_t memory_bytes, memory_high_bytes;  /* all of the runtime's, now and at most */
     uint64_t lua_bytes;               /* what the Lua states hold, as of their last idle moment */
+    uint64_t log_dropped;             /* records that log_buffer had no room for */
 } pierrot_stats;
 PIERROT_API void pierrot_get_stats(pierrot *rt, pierrot_stats *stats);
 

@@ -269,6 +269,20 @@ bool pr_ties_take_exit(const pr_end *me, const pr_msg *m)
 
 /* --- the end of an end */
 
+uint32_t pr_ties_list(const pr_ties *ties, uint8_t kind, uint64_t *others, uint32_t most)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i <= (ties->buckets ? ties->mask : 0); i++)
+        for (const pr_msg *m = ties->buckets ? ties->buckets[i] : ties->one; m; m = m->next) {
+            if (m->kind != kind)
+                continue;
+            if (n < most)
+                others[n] = m->sender;
+            n++;
+        }
+    return n;
+}
+
 void pr_ties_end(const pr_end *me, const pr_msg *reason)
 {
     pr_ties *ties = me->ties;

@@ -68,6 +68,8 @@ bool pr_ties_take_down(const pr_end *me, pr_msg *m);
 bool pr_ties_expect(const pr_end *me, const pr_msg *m);
 /* An EXIT has come: whether the link was still there; it is not any more. */
 bool pr_ties_take_exit(const pr_end *me, const pr_msg *m);
+/* How many nodes of a kind there are, and the other ends of the first `most` of them. */
+uint32_t pr_ties_list(const pr_ties *ties, uint8_t kind, uint64_t *others, uint32_t most);
 /* This end has ended: all others are told. reason: a message of one value, NULL for "normal". It stays the caller's. */
 void pr_ties_end(const pr_end *me, const pr_msg *reason);
 

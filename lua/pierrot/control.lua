@@ -155,10 +155,15 @@ end
 -- top -----------------------------------------------------------------------------------------------------------
 --
 -- A client's view lives as long as its connection. While there is one, this actor samples the workers and hears of
--- failures.
+-- failures. Those that stand in a picture are asked where they are, and the next one has the answer.
 -- A picture goes as plain lists, which cost a tenth of encoding objects: see lua/pierrot/top.lua.
+--
+-- How long the oldest message of an unbounded mailbox has waited costs the mailbox nothing: a view remembers, of the
+-- actors that it has shown, how many messages had come when. A mailbox is a line: the oldest is the one after all that
+-- were handled, so it had come by the first picture that had counted as many. It is at least as old as that; one that
+-- was there before the first picture may be older.
 
-local SAMPLE_SECONDS, MOST_FAILURES, RECENT = 0.02, 200, 10
+local SAMPLE_SECONDS, MOST_FAILURES, RECENT, MARKS, MOST_PLACES = 0.02, 200, 10, 60, 2000
 local keys = { depth = true, rate = true, time = true, restarts = true, age = true, actors = true }
 
 local function view_of(self, client)
@@ -168,10 +173,71 @@ local function view_of(self, client)
       self.sampling = pierrot.send_every(SAMPLE_SECONDS, pierrot.self(), "\0sample")
       pierrot.subscribe "failure"
     end
-    view = { counted = core.top_view() }
+    view = { counted = core.top_view(), marks = {} }
     self.views[client] = view
   end
   return view
+end
+
+local function key_of(ref) return tostring(core.id_of(ref)) end
+
+-- Where they are: answered by "\0seen", to be shown in the next picture.
+local function look_at(self, ref, id, ties)
+  if self.placed > MOST_PLACES then
+    self.places, self.placed = {}, 0
+  end
+  if not core.look(ref, ties) then
+    self.places[id] = nil
+  end
+end
+
+-- Whom an actor is tied to: of each kind how many, and the first of them.
+control.on["\0seen"] = function(self, ref, place, links, watches, watched, ...)
+  local id = key_of(ref)
+  if self.places[id] == nil then
+    self.placed = self.placed + 1
+  end
+  self.places[id] = place or ""
+  if links then
+    local at, lists = 1, {}
+    for i, count in ipairs { links, watches, watched } do
+      local names = {}
+      for k = 1, math.min(count, 20) do
+        names[k] = tostring((select(at, ...)))
+        at = at + 1
+      end
+      lists[i] = list { count, list(names) }
+    end
+    self.ties[id] = lists
+  end
+end
+
+-- Seconds that the oldest message has waited at least, and whether it may have been there before the watch began.
+local function oldest_of(marks, id, info, now)
+  local seen = marks[id]
+  if info.depth <= 0 then
+    marks[id] = { first = 1, last = 0 }
+    return nil
+  elseif not seen then
+    seen = { first = 1, last = 0, since = now }
+    marks[id] = seen
+  end
+  while seen.first <= seen.last and seen[seen.first].come <= info.processed do   -- all of these are handled
+    seen[seen.first] = nil
+    seen.first = seen.first + 1
+  end
+  if seen.last - seen.first >= MARKS then   -- every second one will do
+    local kept = { first = 1, last = 0, since = seen.since }
+    for i = seen.first, seen.last, 2 do
+      kept.last = kept.last + 1
+      kept[kept.last] = seen[i]
+    end
+    marks[id], seen = kept, kept
+  end
+  seen.last = seen.last + 1
+  seen[seen.last] = { come = info.processed + info.depth, at = now }
+  local first = seen[seen.first]
+  return now - first.at, first.at == seen.since
 end
 
 local function close_view(self, client)
@@ -180,6 +246,7 @@ local function close_view(self, client)
     self.sampling:cancel()
     pierrot.unsubscribe "failure"
     self.sampling, self.failures, self.failed, self.recent = nil, {}, {}, {}
+    self.places, self.placed, self.ties = {}, 0, {}
   end
 end
 
@@ -191,7 +258,7 @@ end
 
 function control.on.event(self, topic, details)
   if topic == "failure" then
-    local id = tostring(core.id_of(details.actor))
+    local id = key_of(details.actor)
     if not self.failures[id] then
       self.failed[#self.failed + 1] = id
     end
@@ -204,7 +271,7 @@ end
 
 -- One of the next messages of an actor that somebody looks at.
 control.on["\0trace"] = function(self, ref, sender, seconds, outcome, _, ...)
-  local id = tostring(core.id_of(ref))
+  local id = key_of(ref)
   local recent = self.recent[id] or {}
   self.recent[id] = recent
   local from = sender and tostring(sender) or "outside"
@@ -214,14 +281,16 @@ control.on["\0trace"] = function(self, ref, sender, seconds, outcome, _, ...)
   end
 end
 
-local function details_of(self, id)
+-- known: the marks of this view, of which those of this actor are kept
+local function details_of(self, known, id, kept)
   local ref = actor_of { name = id }
   local info = pierrot.info(ref)
   if not info then
     refuse("there is no actor '%s'", id)
   end
-  local key = tostring(core.id_of(ref))
+  local key = key_of(ref)
   core.trace(ref, RECENT)   -- those until the next picture
+  look_at(self, ref, key, true)
   local fields = {}
   for name, value in pairs(info) do
     if name == "parent" then
@@ -231,8 +300,18 @@ local function details_of(self, id)
     end
     fields[name] = name ~= "ref" and value or nil
   end
+  fields.place = self.places[key]
+  if not fields.oldest then
+    if not kept[key] then   -- else the row has just been counted
+      fields.oldest, fields.longer = oldest_of(known, key, info, pierrot.now())
+      kept[key] = known[key]
+    elseif kept[key].last > 0 then
+      local first = kept[key][kept[key].first]
+      fields.oldest, fields.longer = pierrot.now() - first.at, first.at == kept[key].since
+    end
+  end
   local failure = self.failures[key]
-  return { info = fields, recent = self.recent[key], failure = failure and
+  return { info = fields, ties = self.ties[key], recent = self.recent[key], failure = failure and
            { failure.message, failure.traceback or "", pierrot.now() - failure.at } }
 end
 
@@ -248,11 +327,22 @@ function commands.top(request, self, client)
   local view = view_of(self, client)
   local grouped = request.by == "behaviour"
   local found, total, head = core.top_look(view.counted, grouped, sort, n, request.filter)
-  local rows = {}
+  local rows, now, marks = {}, pierrot.now(), {}
   for i, a in ipairs(found) do
-    rows[i] = { a.id, a.name or "", a.behaviour, a.state, a.depth, a.oldest or -1, a.rate, a.time, a.restarts, a.age,
-                a.actors or 1, a.deepest or a.depth, a.worker or 0, a.version or 1 }
+    local key, oldest, longer = key_of(a.ref), a.oldest, false
+    if not grouped then
+      if not oldest then
+        oldest, longer = oldest_of(view.marks, key, a, now)
+      end
+      marks[key] = view.marks[key]
+      look_at(self, a.ref, key, false)
+    end
+    rows[i] = { a.id, a.name or "", a.behaviour, a.state, a.depth, oldest or -1, a.rate, a.time, a.restarts, a.age,
+                a.actors or 1, a.deepest or a.depth, a.worker or 0, a.version or 1,
+                self.places[key] or "", longer }
   end
+  local detail = request.detail and details_of(self, view.marks, tostring(request.detail), marks) or nil
+  view.marks = marks   -- those that are not shown any more are forgotten
   local stats = pierrot.stats()
   local lua_kb = 0
   for _, dispatcher in pairs(stats.dispatchers) do
@@ -270,7 +360,7 @@ function commands.top(request, self, client)
     pid = core.pid(), uptime = stats.uptime, actors = stats.actors, queued = head.queued, busy = head.busy,
     rate = view.rate or 0, memory = head.resident_kb, lua = lua_kb,
     dead_letters = stats.dead_letters, failures = stats.failures, restarts = stats.restarts, total = total, rows = rows,
-    detail = request.detail and details_of(self, tostring(request.detail)) or nil,
+    detail = detail,
   } }, ENCODED)
 end
 
@@ -333,6 +423,7 @@ function control.start(self, options)
   self.readonly = options == true or type(options) == "table" and options.readonly   -- of a host in C: true or false
   self.sessions, self.clients, self.attached = {}, {}, {}
   self.views, self.failures, self.failed, self.recent = {}, {}, {}, {}
+  self.places, self.placed, self.ties = {}, 0, {}
 end
 
 control.on["\0request"] = function(self, client, line)

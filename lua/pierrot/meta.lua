@@ -8,6 +8,8 @@
 -- nothing is said do not wait.
 -- luacheck: ignore 241
 
+-- Types ------------------------------------------------------------------------------------------------------------
+
 --- An actor, by its id: a small value, equal (`==`) for the same actor, good as a table key and in messages, valid
 --- across restarts. `tostring(ref)` shows id, behaviour and name.
 ---@class pierrot.Ref
@@ -95,7 +97,7 @@ local Ref = {}
 --- What a failed ask raises, and what `stop` gets as its reason after a failure. `tostring(err)` is the message and
 --- the traceback.
 ---@class pierrot.Error
----@field kind "timeout"|"dead"|"full"|"failed"|"deadlock"
+---@field kind "timeout"|"dead"|"full"|"failed"|"deadlock"|"open" "open": of a circuit breaker
 ---@field message string one line
 ---@field traceback? string of the handler that failed
 ---@field cause? any what that handler raised
@@ -191,7 +193,7 @@ local Ref = {}
 ---@field ask_timeout? number default 5
 ---@field log? pierrot.LogLevel default "info"
 ---@field log_format? "text"|"json" default "text"
----@field log_file? string where the log goes; default: standard error. With this or "json" a thread writes it, and nobody waits
+---@field log_file? string where the log goes; default: standard error
 ---@field dispatchers? table<string, integer|pierrot.DispatcherOptions> by name; workers, or more. "blocking" has 4 by default
 ---@field control? string path of a Unix socket to listen at, for `pierrot ctl` and `pierrot repl --attach`; mode 0600
 ---@field control_readonly? boolean there, only look; default false
@@ -956,5 +958,84 @@ function Probe:subscribe(topic) end
 
 ---@param group string
 function Probe:join(group) end
+-- require "pierrot.breaker" ------------------------------------------------------------------------------------------
+
+local breaker = {}
+
+---@class pierrot.BreakerOptions
+---@field failures? integer so many asks in a row without a reply open it; default 5
+---@field reset? number seconds until it tries one again; default 10
+---@field within? number seconds for each ask; default: the runtime's `ask_timeout`
+
+--- A circuit breaker: asks that stop being made once they have failed too often. It belongs to the actor that made it, and is
+--- kept in its `self`.
+---
+--- ```lua
+--- self.prices = require("pierrot.breaker").new{ failures = 5, reset = 10 }
+--- local ok, price = pcall(self.prices.ask, self.prices, ref, "price", "apple")
+--- ```
+---@param options? pierrot.BreakerOptions
+---@return pierrot.Breaker
+function breaker.new(options) end
+
+---@class pierrot.Breaker
+local Breaker = {}
+
+--- Whether asks are made, raise at once, or one of them is tried.
+---@return "closed"|"open"|"half_open"
+function Breaker:state() end
+
+--- As `ref:ask(...)`; raises an error of kind "open" when it is not even tried. Waits.
+---@param target pierrot.Target
+---@param ... pierrot.Value
+---@return any ...
+function Breaker:ask(target, ...) end
+
+-- require "pierrot.stream" -------------------------------------------------------------------------------------------
+
+local stream = {}
+
+--- What `run` takes: the parts in order, the source first and the sink last.
+---@class pierrot.Stream
+---@field [integer] pierrot.Behaviour
+---@field window? integer values that each part holds at most; default 64
+---@field within? number seconds for all of it; default: no limit
+
+---@class pierrot.StreamSource
+---@field pull fun(self: table): pierrot.Value the next value; nil at the end
+---@field start? fun(self: table, ...: any)
+
+---@class pierrot.StreamSink
+---@field each fun(self: table, value: any) gets each value
+---@field finish? fun(self: table): ... what `run` returns
+---@field start? fun(self: table, ...: any)
+
+--- The behaviour of a source.
+---@param spec pierrot.StreamSource
+---@return pierrot.Behaviour
+function stream.source(spec) end
+
+--- The behaviour of a stage: what `map` returns goes on, nil leaves a value out.
+---@param map fun(self: table, value: any): pierrot.Value
+---@return pierrot.Behaviour
+function stream.map(map) end
+
+--- The behaviour of a sink.
+---@param spec pierrot.StreamSink
+---@return pierrot.Behaviour
+function stream.sink(spec) end
+
+--- Spawns the parts, runs the stream to its end, and returns what the sink's `finish` does. Raises what a part failed with.
+--- Waits.
+---
+--- ```lua
+--- local total = stream.run{
+---   stream.source{ pull = function(self) self.n = (self.n or 0) + 1 return self.n <= 1000 and self.n or nil end },
+---   stream.sink{ each = function(self, n) self.sum = (self.sum or 0) + n end, finish = function(self) return self.sum end },
+--- }
+--- ```
+---@param parts pierrot.Stream
+---@return any ...
+function stream.run(parts) end
 
 return pierrot

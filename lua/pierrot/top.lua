@@ -50,21 +50,33 @@ local function cut(text, width)
 end
 
 -- In the lists that come: see control.lua.
-local ID, NAME, BEHAVIOUR, STATE, DEPTH, OLDEST, RATE, TIME, RESTARTS, AGE, ACTORS, DEEPEST, WORKER, VERSION =
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14
+local ID, NAME, BEHAVIOUR, STATE, DEPTH, OLDEST, RATE, TIME, RESTARTS, AGE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+local ACTORS, DEEPEST, WORKER, VERSION, PLACE, LONGER = 11, 12, 13, 14, 15, 16
+
+-- How long the oldest message has waited; "more than" where it may have been there before top looked.
+local function waited(age, longer)
+  return age <= 0 and "-" or (longer and ">" or "") .. seconds(age)
+end
+
+-- Of an actor that does something.
+local function line_in(r)
+  local idle = r[STATE] == "idle" and r[RATE] == 0 and r[TIME] == 0
+  return idle and "" or clean(r[PLACE]:match "[^/]*$")
+end
 
 -- Title, width at least, to the right, what of a row; the first that does not fit is left out, and those after it.
 local by_actor = {
   { "ID", 9, false, function(r) return r[ID] end },
-  { "NAME", 14, false, function(r) return clean(r[NAME]) end },
-  { "BEHAVIOUR", 18, false, function(r) return clean(r[BEHAVIOUR]) end },
+  { "NAME", 12, false, function(r) return clean(r[NAME]) end },
+  { "BEHAVIOUR", 14, false, function(r) return clean(r[BEHAVIOUR]) end },
   { "STATE", 10, false, function(r) return r[STATE] end },
   { "DEPTH", 7, true, function(r) return count(r[DEPTH]) end, "depth" },
   { "MSG/S", 7, true, function(r) return count(r[RATE]) end, "rate" },
   { "TIME", 5, true, function(r) return percent(r[TIME]) end, "time" },
+  { "OLDEST", 8, true, function(r) return waited(r[OLDEST], r[LONGER]) end },
   { "RESTARTS", 9, true, function(r) return count(r[RESTARTS]) end, "restarts" },
+  { "LINE", 18, false, line_in },
   { "AGE", 8, true, function(r) return seconds(r[AGE]) end, "age" },
-  { "OLDEST", 8, true, function(r) return r[OLDEST] < 0 and "-" or seconds(r[OLDEST]) end },
   { "WORKER", 6, true, function(r) return r[WORKER] == 0 and "-" or format("%d", r[WORKER]) end },
 }
 local by_behaviour = {
@@ -75,7 +87,7 @@ local by_behaviour = {
   { "MSG/S", 7, true, function(r) return count(r[RATE]) end, "rate" },
   { "TIME", 5, true, function(r) return percent(r[TIME]) end, "time" },
   { "RESTARTS", 9, true, function(r) return count(r[RESTARTS]) end, "restarts" },
-  { "OLDEST", 8, true, function(r) return seconds(r[AGE]) end, "age" },
+  { "AGE", 8, true, function(r) return seconds(r[AGE]) end, "age" },
   { "VERSION", 7, true, function(r) return clean(tostring(r[VERSION])) end },
 }
 
@@ -141,12 +153,25 @@ local function field_lines(lines, detail)
   add("%s on worker %s of %s, %d in its mailbox, %.0f handled, %d restarts, %s old", info.state,
       tostring(info.worker or "-"), tostring(info.dispatcher or "-"), info.depth, info.processed, info.restarts,
       seconds(info.age))
+  if info.place and info.place ~= "" then
+    add("%s %s", info.state == "suspended" and "waits at" or "its handler, this or the last one, begins at",
+        info.place)
+  end
   if info.high_water then
     add("mailbox: at most %s, %d the most there were, oldest %s, %d senders wait",
         info.capacity and format("%d", info.capacity) or "any number", info.high_water, seconds(info.oldest),
         info.waiting)
+  elseif info.oldest and info.oldest > 0 then
+    add("mailbox: oldest %s", waited(info.oldest, info.longer))
   end
   add("parent: %s; children: %d", info.parent or "the root", info.children)
+  for i, title in ipairs { "linked to", "watches", "watched by" } do
+    local tie = detail.ties and detail.ties[i]
+    if tie and tie[1] > 0 then
+      add("%s: %s%s", title, table.concat(tie[2], ", "),
+          tie[1] > #tie[2] and format(" and %d more", tie[1] - #tie[2]) or "")
+    end
+  end
   lines[#lines + 1] = ""
   if detail.failure then
     lines[#lines + 1] = clean(format("last failure, %s ago: %s", seconds(detail.failure[3]), detail.failure[1]))
@@ -170,6 +195,7 @@ local HELP = {
   "/            only names and behaviours with this; Enter alone: all",
   "k            stop the actor          space  pause", "+ -          more, less often        q      leave",
   "", "TIME is the share of one worker's time, sampled 50 times a second.",
+  "LINE: where a suspended handler waits; of others, where the handler begins that runs, is next, or was last.",
 }
 
 -- view: what is chosen (see new_view); data: the answer to `top` -> lines, the number of the line that is chosen

@@ -1775,6 +1775,69 @@ static void a_tick_keeps_to_its_budget_and_says_when(void **state)
     assert_int_equal(pierrot_tick(NULL, 0), -2);
 }
 
+/* A callback that does not return, and 400 records for a buffer of 4 KB: the actor that logs them answers all the same. */
+typedef struct stuck {
+    host h;
+    pthread_mutex_t gate;
+    uint32_t calls, lines, dropped;   /* under h.lock */
+} stuck;
+
+static void slow_log(void *context, pierrot_log_level level, const char *text, size_t size)
+{
+    stuck *s = context;
+    char copy[64];
+    unsigned n;
+    snprintf(copy, sizeof copy, "%.*s", (int)size, text);
+    pthread_mutex_lock(&s->h.lock);
+    s->calls++;
+    s->lines += level == PIERROT_LOG_PRINT;
+    s->dropped += sscanf(copy, "%u records were dropped", &n) == 1 ? n : 0;
+    pthread_mutex_unlock(&s->h.lock);
+    pthread_mutex_lock(&s->gate);
+    pthread_mutex_unlock(&s->gate);
+}
+
+static void a_slow_log_callback_holds_up_nobody(void **state)
+{
+    (void)state;
+    static stuck s;
+    pierrot_config c;
+    pierrot_error error;
+    pierrot *rt;
+    host_init(&s.h, &c);
+    s.calls = s.lines = s.dropped = 0;
+    c.log = slow_log;
+    c.log_buffer = 255;
+    assert_int_equal(pierrot_start(&c, &rt, &error), PIERROT_INVALID);
+    c.log_buffer = 4096;
+    if (ticks) {
+        assert_int_equal(pierrot_start(&c, &rt, &error), PIERROT_INVALID);
+        assert_non_null(strstr(error.text, "log_buffer: in tick mode"));
+        return;
+    }
+    pthread_mutex_init(&s.gate, NULL);
+    pthread_mutex_lock(&s.gate);
+    rt = up(&c);
+    pierrot_inbox *inbox = inbox_of(rt);
+    pierrot_message *m = pierrot_message_new(rt);
+    pierrot_ref ref = spawn_lua(rt, "return function() for i = 1, 400 do print('line ' .. i) end return 5 end");
+    assert_true(ask_number(inbox, ref, m) == 5);
+    pierrot_stats stats = {.size = sizeof stats};
+    pierrot_get_stats(rt, &stats);
+    assert_true(stats.log_dropped > 0 && stats.log_dropped < 400);
+    pthread_mutex_unlock(&s.gate);
+    pierrot_message_free(m);
+    pierrot_inbox_close(inbox);
+    pierrot_stop(rt);
+    assert_int_equal(pierrot_join(rt, LONG_MS), PIERROT_OK);
+    pthread_mutex_lock(&s.h.lock);
+    assert_int_equal(s.lines + stats.log_dropped, 400);
+    pthread_mutex_unlock(&s.h.lock);
+    assert_int_equal(pierrot_free(rt), PIERROT_OK);
+    assert_int_equal(s.dropped, stats.log_dropped);   /* said, at the latest at the end */
+    pthread_mutex_destroy(&s.gate);
+}
+
 static int in_threads(void **state) { (void)state; ticks = false; return 0; }
 static int in_ticks(void **state) { (void)state; ticks = true; return 0; }
 
@@ -1796,6 +1859,7 @@ int main(void)
         BOTH(scripts_that_are_not_trusted_stay_inside),
         BOTH(limits_are_kept),
         BOTH(memory_that_runs_out_fails_one_handler),
+        BOTH(a_slow_log_callback_holds_up_nobody),
         BOTH(instructions_are_limited),
         BOTH(all_memory_is_the_hosts),
         BOTH(runtimes_side_by_side),

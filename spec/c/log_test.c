@@ -1,9 +1,13 @@
 /* How a record looks on standard error: one line, whatever is in it; and that a storm of records is held back.
  *
- * Mutants caught: a newline passed on; a line without its tab; a gate that never opens again. */
+ * Mutants caught: a newline passed on; a line without its tab; a gate that never opens again; a record written at once although
+ * others are in the buffer. */
 #include "harness.h"
 
 #include "log.h"
+#include "log_writer.h"
+
+#include <unistd.h>
 
 static void line_is(const char *text, size_t len, bool lines, const char *wanted)
 {
@@ -70,9 +74,76 @@ static void a_storm_is_held_back_and_counted(void **state)
     assert_true(pr_log_gate(&log));   /* a new second */
 }
 
+/* --- standard error is a pipe that is read slowly */
+
+enum { LEN = 500, MOST = 4 << 20 };
+
+typedef struct pipe_read { int fd; char *bytes; size_t size; } pipe_read;
+
+static void read_some(pipe_read *r, size_t most)
+{
+    ssize_t n = read(r->fd, r->bytes + r->size, most < MOST - r->size ? most : MOST - r->size);
+    assert_true(n >= 0);
+    r->size += (size_t)n;
+}
+
+static void *read_rest(void *to)
+{
+    pipe_read *r = to;
+    for (size_t before = SIZE_MAX; before != r->size;) {
+        before = r->size;
+        read_some(r, MOST);
+    }
+    return NULL;
+}
+
+static void take_number(pr_log_writer *w, int number)
+{
+    char text[LEN];
+    memset(text, 'x', LEN);
+    text[snprintf(text, LEN, "%d ", number)] = 'x';
+    pr_log_writer_take(w, PR_LOG_INFO, text, LEN);
+}
+
+static void records_keep_their_order_where_the_reader_is_slow(void **state)
+{
+    (void)state;
+    int ends[2], before = dup(STDERR_FILENO), number = 0, seen = 0;
+    char error[128] = "";
+    pthread_t thread;
+    assert_int_equal(pipe(ends), 0);
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[1]);
+    pr_log_writer *w = pr_log_writer_open(&(pr_log_target){0}, error, sizeof error);
+    pipe_read r = {ends[0], malloc(MOST), 0};
+    while (number < 1000)   /* more than a pipe holds, less than it and the buffer do */
+        take_number(w, number++);
+    while (number < 1400) {   /* as soon as there is room, somebody wants to write: not before those that wait */
+        read_some(&r, 4096);
+        take_number(w, number++);
+    }
+    pthread_create(&thread, NULL, read_rest, &r);
+    pr_log_writer_close(w);
+    dup2(before, STDERR_FILENO);   /* the last of the pipe's writing ends */
+    close(before);
+    pthread_join(thread, NULL);
+    close(ends[0]);
+    for (char *at = r.bytes, *end; at < r.bytes + r.size; at = end + 1, seen++) {
+        end = memchr(at, '\n', (size_t)(r.bytes + r.size - at));
+        assert_non_null(end);
+        int got = -1;
+        assert_int_equal(sscanf(at, "%*s info %d x", &got), 1);
+        assert_int_equal(got, seen);
+        assert_int_equal(end[-1], 'x');
+    }
+    assert_int_equal(seen, number);
+    free(r.bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_record_is_one_line), cmocka_unit_test(on_a_terminal_lines_stay_lines),
-                                       cmocka_unit_test(a_storm_is_held_back_and_counted)};
+                                       cmocka_unit_test(a_storm_is_held_back_and_counted),
+                                       cmocka_unit_test(records_keep_their_order_where_the_reader_is_slow)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include "../pierrot.h"
 
 #include "../alloc.h"
+#include "../log_writer.h"
 #include "../port.h"
 #include "../tick.h"
 #include "../worker.h"
@@ -34,6 +35,7 @@ struct pierrot {
     pr_memory memory;
     pierrot_config config;              /* its strings and lists are copies */
     pr_runtime *rt;
+    pr_log_writer *log;                 /* of log_buffer, or NULL; from before the runtime's start to after its end */
     _Atomic uint32_t holders;           /* acq_rel to drop */
     pthread_mutex_t lock;               /* guards `joined`: held while joining */
     bool joined;

@@ -62,7 +62,7 @@ void pierrot_spawn_options_init(pierrot_spawn_options *options, size_t size)
     options->size = size;
 }
 
-enum { MOST_WORKERS = 1024 };
+enum { MOST_WORKERS = 1024, LOG_MS = 2000 };
 
 /* NULL: it is good. */
 static const char *problem_of(const pierrot_config *c)
@@ -85,6 +85,8 @@ static const char *problem_of(const pierrot_config *c)
         return "message_limit: 1024 bytes or more expected";
     if (c->instruction_limit && c->libraries & (PIERROT_LIB_DEBUG | PIERROT_LIB_JIT | PIERROT_LIB_FFI | PIERROT_LIB_BYTECODE))
         return "instruction_limit: with debug, jit, ffi or bytecode a script could undo it; leave these out of `libraries`";
+    if (c->log_buffer && (c->mode == PIERROT_TICK || c->log_buffer < 256))
+        return c->mode == PIERROT_TICK ? "log_buffer: in tick mode there is no thread that could empty it" : "log_buffer: 256 bytes or more expected";
     if (c->control && c->mode == PIERROT_TICK)
         return "control: in tick mode there is no thread that could answer";
     uint32_t dispatchers = 1;
@@ -199,8 +201,12 @@ static void destroy(pierrot *p)
     pr_free(p->scratch);
     if (p->rt) {
         pr_lua_control_close(p->rt, true);
+        if (p->log)
+            pr_log_writer_serve(p->log, NULL);
         pr_runtime_free(p->rt);
     }
+    if (p->log)
+        pr_log_writer_close(p->log);
     pr_free((void *)(uintptr_t)p->config.preload);
     pr_free((char *)(uintptr_t)p->config.path);
     pr_free((char *)(uintptr_t)p->config.cpath);
@@ -256,8 +262,8 @@ static void configure(pierrot *p, pr_config *c)
     c->trace = p->config.trace ? trace : NULL;
     c->trace_context = p;
     c->log_level = p->config.log ? (enum pr_log_level)p->config.log_level : PR_LOG_NONE;
-    c->log_sink = log_sink;
-    c->log_context = p;
+    c->log_sink = p->log ? pr_log_writer_take : log_sink;
+    c->log_context = p->log ? (void *)p->log : p;
     c->memory = &p->memory;
     c->host = p;
     c->failed = p->config.failure ? failed : NULL;
@@ -287,11 +293,15 @@ pierrot_status pierrot_start(const pierrot_config *config, pierrot **out, pierro
     if (!p)
         return fail(error, PIERROT_NOMEM, NULL);
     pr_config core;
-    configure(p, &core);
     pr_memory *before = pr_enter(p);
     char text[512] = "";
-    pr_status why;
-    p->rt = pr_runtime_start_why(&core, text, sizeof text, &why);
+    pr_status why = PR_NOMEM;
+    bool logs = !all.log || !all.log_buffer ||
+                (p->log = pr_log_writer_open(&(pr_log_target){.call = log_sink, .context = p, .buffer = all.log_buffer}, text, sizeof text));
+    configure(p, &core);
+    p->rt = logs ? pr_runtime_start_why(&core, text, sizeof text, &why) : NULL;
+    if (p->rt && p->log)
+        pr_log_writer_serve(p->log, p->rt);
     for (int i = 0; p->rt && i < PR_LANES; i++)
         p->lanes[i].pool.depot = &p->rt->depot;
     p->config.dispatchers = NULL;   /* the core has what it needs of it */
@@ -348,6 +358,8 @@ pierrot_status pierrot_join(pierrot *p, uint64_t timeout_ms)
         pr_runtime_stop(p->rt, NULL);
         p->joined = pr_runtime_join(p->rt, until_ns(timeout_ms)) == PR_OK;
         pr_lua_control_close(p->rt, p->joined);
+        if (p->log && p->joined)
+            pr_log_writer_flush(p->log, LOG_MS);
         atomic_store_explicit(&p->ended, p->joined, memory_order_relaxed);   /* read while `busy` is held */
         pr_leave(before);
         if (t)
@@ -488,7 +500,7 @@ void pierrot_get_stats(pierrot *p, pierrot_stats *stats)
         .spawned = PR_GET(c.spawned), .failures = PR_GET(c.failures), .restarts = PR_GET(c.restarts), .sent = PR_GET(c.sent),
         .handled = PR_GET(c.handled), .rejected = PR_GET(c.rejected), .replies = PR_GET(c.replies), .turns = PR_GET(c.turns),
         .steals = PR_GET(c.steals), .parks = PR_GET(c.parks), .memory_bytes = PR_GET(p->memory.used),
-        .memory_high_bytes = PR_GET(p->memory.high)};
+        .memory_high_bytes = PR_GET(p->memory.high), .log_dropped = PR_GET(p->rt->log.dropped)};
     for (int i = 0; i < PR_DEAD_REASONS; i++)
         all.dead_letters += PR_GET(c.dead[i]);
     for (uint32_t i = 0; i < p->rt->worker_count; i++)

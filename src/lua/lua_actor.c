@@ -288,6 +288,27 @@ static void where(pr_worker *w, void *suspended, char *buf, size_t cap)
         }
 }
 
+void pr_lua_handler_at(pr_worker *w, pr_actor *a, const pr_msg *m, char *buf, size_t cap)
+{
+    pr_lua *x = pr_lua_at(w);
+    lua_State *L = x->L;
+    lua_Debug ar;
+    uint32_t skip;
+    const pr_loaded *b = pr_loaded_of(x, a);
+    pr_loaded *newest = &x->loaded[b->successor ? b->successor->index : PR_GET(a->behaviour)->index];
+    uint32_t handler = !newest->generation ? 0 : m ? pr_loaded_handler(newest, m, &skip)
+                     : newest->last ? newest->last->handler : newest->receive;
+    if (handler == 0)
+        return;
+    int top = lua_gettop(L);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->kept);
+    lua_rawgeti(L, -1, (int)handler);
+    if (lua_isfunction(L, -1) && lua_getinfo(L, ">S", &ar) && ar.linedefined > 0 &&
+        strncmp(ar.short_src, "pierrot/", 8) != 0)
+        snprintf(buf, cap, "%s:%d", ar.short_src, ar.linedefined);
+    lua_settop(L, top);
+}
+
 const pr_ops pr_lua_ops = {start, receive, resume, stop, abandon, release, where, &pr_lua_kin};
 
 int pr_lua_anchor(lua_State *L, pr_lua *x, lua_CFunction f)

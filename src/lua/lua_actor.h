@@ -46,6 +46,9 @@ static inline pr_loaded *pr_loaded_spawned(pr_lua *x, pr_actor *a)
     return a->extra && a->extra->below_count > 0 ? &x->loaded[a->extra->below[0]->index] : pr_loaded_of(x, a);
 }
 
+/* pr_kin_ops.place */
+void pr_lua_handler_at(pr_worker *w, pr_actor *a, const pr_msg *m, char *buf, size_t cap);
+
 /* --- failing.c */
 
 extern const pr_kin_ops pr_lua_kin;

@@ -223,10 +223,6 @@ static int l_start(lua_State *L)
     if (!lua_isnil(L, 5))
         c.spin = (uint32_t)lua_tointeger(L, 5);
     dispatchers_of(L, 6, &c);
-    if (x->terminal) {
-        c.log_sink = pr_lua_log_above;
-        c.log_context = x->terminal;
-    }
     if (!lua_isnoneornil(L, 9))
         pr_lua_explore_configure(L, x, 9, &c);
     if (!c.explore)   /* a test's ids are the same each time */
@@ -238,8 +234,13 @@ static int l_start(lua_State *L)
     c.context = paths_of(L);
     char error[512] = "not enough memory";
     pr_lua_paths *paths = c.context;
-    if (paths && (!lua_isnil(L, 7) || lua_toboolean(L, 8))) {
-        paths->log = pr_log_writer_open(lua_tostring(L, 7), lua_toboolean(L, 8), error, sizeof error);
+    if (paths && !c.explore) {
+        pr_log_target log = {.path = lua_tostring(L, 7), .json = lua_toboolean(L, 8)};
+        if (x->terminal && !log.path && !log.json && isatty(STDERR_FILENO)) {
+            log.call = pr_lua_log_above;
+            log.context = x->terminal;
+        }
+        paths->log = pr_log_writer_open(&log, error, sizeof error);
         if (!paths->log) {
             free_paths(paths);
             lua_pushnil(L);
@@ -313,6 +314,8 @@ static int l_shutdown(lua_State *L)
     finish(x);
     if (status == PR_OK) {
         pr_lua_paths *paths = rt->config.context;
+        if (paths->log)
+            pr_log_writer_serve(paths->log, NULL);
         pr_runtime_free(rt);
         free_paths(paths);
         lua_pushboolean(L, 1);

@@ -7,6 +7,7 @@
 #include "border.h"
 
 #include "../alloc.h"
+#include "../look.h"
 #include "../trace.h"
 
 #include <errno.h>
@@ -86,6 +87,16 @@ static int l_trace(lua_State *L)
     lua_pushboolean(L, status == PR_OK);
     lua_pushstring(L, pr_lua_status(status));
     return 2;
+}
+
+/* look(ref, whether its ties too): see look.h -> whether it was asked */
+static int l_look(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_runtime *rt = pr_lua_runtime(L, x, 1);
+    uint64_t target = pr_lua_target(L, x, 1, "look", 1);
+    lua_pushboolean(L, pr_look(rt, x->w, target, pr_lua_self(x), lua_toboolean(L, 2)) == PR_OK);
+    return 1;
 }
 
 /* --- the terminal, inside */
@@ -215,7 +226,7 @@ static void put_above(void *terminal, const char *line, size_t len) { pr_termina
 
 void pr_lua_log_above(void *terminal, enum pr_log_level level, const char *text, size_t len)
 {
-    pr_log_lay_out(level, text, len, isatty(STDERR_FILENO), put_above, terminal);
+    pr_log_lay_out(level, text, len, true, put_above, terminal);
 }
 
 /* terminal_open(history file or nil, whether for another process's prompt) -> { interactive =, coloured =, edits = }; nil:
@@ -257,8 +268,8 @@ static int l_terminal_close(lua_State *L)
 void pr_lua_open_prompt(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg inside[] = {
-        {"line", l_line}, {"trace", l_trace}, {"terminal_ask", l_terminal_ask}, {"terminal_completed", l_terminal_completed},
-        {"terminal_run", l_terminal_run}, {"names", l_names}, {"id_of", l_id_of},
+        {"line", l_line}, {"trace", l_trace}, {"look", l_look}, {"terminal_ask", l_terminal_ask},
+        {"terminal_completed", l_terminal_completed}, {"terminal_run", l_terminal_run}, {"names", l_names}, {"id_of", l_id_of},
         {"fail_process", l_fail_process}, {NULL, NULL}};
     static const luaL_Reg outside[] = {
         {"terminal_open", l_terminal_open}, {"terminal_bind", l_terminal_bind}, {"terminal_close", l_terminal_close}, {NULL, NULL}};

@@ -275,10 +275,6 @@ static int l_top_look(lua_State *L)
         if (!a)
             continue;   /* it has ended meanwhile */
         pr_lua_push_info(L, rt, a, rows[i].id, false);
-        lua_pushnil(L);
-        lua_setfield(L, -2, "ref");
-        lua_pushnil(L);
-        lua_setfield(L, -2, "parent");
         set(L, "rate", rows[i].rate);
         set(L, "time", rows[i].time);
         const group *g = rows[i].group;

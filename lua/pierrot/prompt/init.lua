@@ -134,7 +134,7 @@ local function report(session, err, co)
   end
   local text
   if type(err) == "string" then
-    text = err
+    text = err:gsub("^pierrot/[%w_/]+%.lua:%d+: ", "")   -- where a helper of ours has called: no place of the user's
   elseif type(err) == "table" and getmetatable(err) == errors.Error then
     text = tostring(err)   -- of an ask that failed: with the other actor's traceback
   else
@@ -182,8 +182,9 @@ local function run(session, chunk, expression, ...)
   return ok
 end
 
-local function unfinished(problem)
-  return problem:find "near '?<eof>'?$" ~= nil
+-- What stands in quotes ends with its line, but for a backslash there.
+local function unfinished(problem, text)
+  return problem:find "near '?<eof>'?$" ~= nil and not (problem:find "unfinished string" and not text:find "\\\n*$")
 end
 
 -- An expression, or statements; nil and true: more is to come; nil and what is wrong.
@@ -198,7 +199,7 @@ local function compile(source, env)
   if chunk then
     return setfenv(chunk, env), false
   end
-  return nil, unfinished(problem) or unfinished(other_problem) or problem
+  return nil, unfinished(problem, text) or unfinished(other_problem, text) or problem
 end
 
 local function ask_next(session)
