@@ -53,6 +53,18 @@ describe("stats", function()
     assert.equal(s.dead_letters, by_reason)
   end)
 
+  it("count the collector's cycles of each worker", function()
+    assert(pierrot.start { workers = 2, log = "none" })
+    local a = pierrot.spawn { function(_, times) for _ = 1, times do collectgarbage() end end, worker = 2 }
+    a:ask(1)
+    local before = pierrot.stats().by_worker[2].collections
+    a:ask(20)
+    local after = pierrot.stats().by_worker[2].collections
+    assert.is_true(after >= before + 20, after - before)
+    assert.is_true(after <= before + 60, after - before)   -- some by itself
+    assert(pierrot.shutdown())
+  end)
+
   it("count exactly what was done", function()
     assert(pierrot.start { workers = 2, log = "none" })
     local a = pierrot.spawn { { on = { yes = function() end, ask = function() return 1 end } }, worker = 1 }

@@ -93,7 +93,7 @@ describe("pierrot top", function()
     serve()
     local p = open()
     row(p, "^workers %d+%% %d+%%, %S+ queued, 69 actors, [%d.k]+ messages/s$")   -- with control's own actor
-    row(p, "^memory [%d.]+ MB, Lua [%d.]+ MB, 0 dead letters, %d+ failures, %d+ restarts$")
+    row(p, "^memory [%d.]+ MB, Lua [%d.]+ MB %([%d.]+ gc/s%), 0 dead letters, %d+ failures, %d+ restarts$")
     row(p, "^ID +NAME +BEHAVIOUR +STATE +DEPTH%* +MSG/S +TIME +OLDEST +RESTARTS$")
     line(p, 6, "^%d+%.%d+ +desk +slow one +suspended +12k ")
     line(p, 7, "^%d+%.%d+ +counter +slow one +suspended +19 ")

@@ -37,6 +37,7 @@ struct pr_worker {
     _Atomic uint64_t current_since_ms;
     pr_counters counters;
     _Atomic uint64_t lua_bytes;               /* what the state holds, as of the last idle moment */
+    _Atomic uint32_t collections;             /* cycles of its collector that found what was dead; relaxed */
     _Atomic uint32_t residents;               /* actors that stay here; not counted on the default dispatcher. See hand_over */
 
     /* --- the owner's */

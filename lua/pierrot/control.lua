@@ -344,21 +344,22 @@ function commands.top(request, self, client)
   local detail = request.detail and details_of(self, view.marks, tostring(request.detail), marks) or nil
   view.marks = marks   -- those that are not shown any more are forgotten
   local stats = pierrot.stats()
-  local lua_kb = 0
+  local lua_kb, collections = 0, 0
   for _, dispatcher in pairs(stats.dispatchers) do
     for _, worker in ipairs(dispatcher.by_worker) do
-      lua_kb = lua_kb + worker.lua_kb
+      lua_kb, collections = lua_kb + worker.lua_kb, collections + worker.collections
     end
   end
   if head.seconds > 0 then
     view.rate = (stats.handled - view.handled) / head.seconds
+    view.cycles = (collections - view.collections) / head.seconds
   end
   if head.seconds > 0 or not view.handled then
-    view.handled = stats.handled
+    view.handled, view.collections = stats.handled, collections
   end
   return setmetatable({ json.encode {
     pid = core.pid(), uptime = stats.uptime, actors = stats.actors, queued = head.queued, busy = head.busy,
-    rate = view.rate or 0, memory = head.resident_kb, lua = lua_kb,
+    rate = view.rate or 0, memory = head.resident_kb, lua = lua_kb, collections = view.cycles or 0,
     dead_letters = stats.dead_letters, failures = stats.failures, restarts = stats.restarts, total = total, rows = rows,
     detail = detail,
   } }, ENCODED)

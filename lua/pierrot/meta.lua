@@ -135,6 +135,7 @@ local Ref = {}
 ---@field far integer messages to actors on other workers
 ---@field wakes integer sleeping workers that it woke for them
 ---@field lua_kb number memory of its Lua state, as of its last idle moment
+---@field collections integer cycles of its collector
 ---@field current? pierrot.Ref the actor whose turn it is
 
 --- Figures of one dispatcher, sums of its workers'.

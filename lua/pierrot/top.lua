@@ -134,8 +134,9 @@ local function header(view, data, width)
     format("pierrot top: process %d, up %s%s", data.pid, seconds(data.uptime), view.paused and ", paused" or ""),
     format("workers %s, %s queued, %s actors, %s messages/s", table.concat(workers, " "), count(data.queued),
            count(data.actors), count(data.rate)),
-    format("memory %s, Lua %s, %s dead letters, %s failures, %s restarts", megabytes(data.memory), megabytes(data.lua),
-           count(data.dead_letters), count(data.failures), count(data.restarts)),
+    format("memory %s, Lua %s (%s gc/s), %s dead letters, %s failures, %s restarts", megabytes(data.memory),
+           megabytes(data.lua), count(data.collections), count(data.dead_letters), count(data.failures),
+           count(data.restarts)),
   }
   for i, line in ipairs(lines) do
     lines[i] = cut(line, width)

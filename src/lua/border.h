@@ -142,6 +142,7 @@ typedef struct pr_lua {
     uint32_t released;       /* selves dropped so far */
     size_t collected_bytes;  /* in use after the last full collection while idle */
     bool collecting;         /* such a collection is under way */
+    bool closing;            /* the state is about to close */
     uint32_t lines;          /* lines of prompts that are running: see prompt.c */
     int line_bases;          /* table: the coroutines below them */
     bool finalizers;         /* the collector has noted some */

@@ -144,6 +144,7 @@ static void push_workers(lua_State *L, const pr_dispatcher *d)
         set_number(L, "far", (double)PR_GET(w->counters.far));
         set_number(L, "wakes", (double)PR_GET(w->counters.wakes));
         set_number(L, "lua_kb", (double)PR_GET(w->lua_bytes) / 1024);
+        set_number(L, "collections", (double)PR_GET(w->collections));
         uint64_t current = PR_GET(w->current);
         if (current) {
             pr_lua_push_ref(L, current);

@@ -162,6 +162,37 @@ void pr_lua_open(lua_State *L, pr_lua *x)
 
 /* --- a worker's */
 
+/* Counting the collector's cycles: a userdata that nobody holds is found dead once in each, and another one takes its place. */
+static int l_mark_cycle(lua_State *L)
+{
+    lua_newuserdata(L, 0);
+    luaL_getmetatable(L, "pierrot.cycle");
+    lua_setmetatable(L, -2);
+    return 0;
+}
+
+/* Its __gc, which must not raise, wherever the collector has come to it. Without memory for another one, counting ends. */
+static int l_cycle(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    if (!x->closing) {
+        PR_BUMP(x->w->collections, 1);
+        lua_cpcall(L, l_mark_cycle, NULL);
+    }
+    return 0;
+}
+
+static void count_cycles(lua_State *L, pr_lua *x)
+{
+    luaL_newmetatable(L, "pierrot.cycle");
+    lua_pushlightuserdata(L, x);
+    lua_pushcclosure(L, l_cycle, 1);
+    lua_setfield(L, -2, "__gc");
+    lua_pop(L, 1);
+    l_mark_cycle(L);
+    lua_pop(L, 1);
+}
+
 static int panic(lua_State *L)
 {
     const char *text = lua_tostring(L, -1);
@@ -210,6 +241,7 @@ static int l_open_worker(lua_State *L)
     lua_setfield(L, -2, "pierrot");
     if (host)
         pr_lua_host_after(L, x, host);
+    count_cycles(L, x);
     /* A cycle begins when the state has grown by half, not when it has doubled: with a million selves on the heap the
      * difference is a hundred bytes for each. */
     pr_heap_pace(&x->heap, 150, step);
@@ -239,6 +271,7 @@ int pr_lua_open_worker(pr_worker *w, char *error, size_t cap)
     if (lua_cpcall(L, l_open_worker, x) != 0) {
         const char *text = lua_tostring(L, -1);
         snprintf(error, cap, "%s", text ? text : "a worker's Lua state cannot be set up");
+        x->closing = true;
         lua_close(L);
         pr_heap_destroy(&x->heap);
         pr_lua_close_output(x);
@@ -269,6 +302,7 @@ void pr_lua_close_worker(pr_worker *w)
     run_finalizers(x, true);
     if (pr_lua_host(x))
         pr_lua_host_close(x->L, x, pr_lua_host(x));
+    x->closing = true;
     lua_close(x->L);   /* finalizers may still call and write */
     pr_heap_destroy(&x->heap);
     pr_lua_close_output(x);
