@@ -26,6 +26,8 @@ BASE_CFLAGS = -std=c11 -O2 -g -fPIC -fvisibility=hidden -D_GNU_SOURCE $(WARNINGS
 SAN_address = -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=object-size \
               -fno-sanitize-recover=undefined
 SAN_thread  = -O1 -fno-omit-frame-pointer -fsanitize=thread -fexceptions
+SAN_fuzz    = -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+SAN_coverage = -O1 --coverage -fprofile-update=atomic
 SAN = $(SAN_$(SANITIZE))
 
 # One hop of a message crosses six files: inlining across them is worth a quarter of its time. Objects stay usable
@@ -58,12 +60,12 @@ BORDER_OBJ = $(call obj,$(BORDER_SRC)) $(BUILD)/embedded.o
 EMBED_OBJ  = $(call obj,$(EMBED_SRC))
 HELPER_OBJ = $(patsubst spec/c/%.c,$(BUILD)/spec/obj/%.o,$(HELPER_SRC))
 TESTS      = $(patsubst spec/c/%.c,$(BUILD)/spec/%,$(TEST_SRC))
-FUZZERS    = $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SRC))
+FUZZERS    = $(patsubst spec/fuzz/%.c,$(BUILD)/%,$(FUZZ_SRC))
 
 # --- build -------------------------------------------------------------------------------------
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all run test reference check asan tsan fuzz bench bench-embed install uninstall rock release clean help setup \
+.PHONY: all run test reference check asan tsan fuzz soak coverage proof bench bench-embed install uninstall rock release clean help setup \
         module library tests test-build fuzzers rock-install
 
 all: $(BUILD)/pierrot.so $(BUILD)/pierrot library ## build the Lua module, the launcher and the C library
@@ -194,27 +196,41 @@ bench-embed: ## what the C library costs: make bench-embed N=2000000
 	$(SUBMAKE) $(BUILD)/bench-embed
 	$(Q)$(BUILD)/bench-embed $(N)
 
-# A fuzz target is a libFuzzer program; it sees the whole runtime, the Lua border included.
-fuzz: ## run each spec/fuzz/*.c for FUZZ_SECONDS (60)
-ifeq ($(FUZZ_SRC),)
-	@echo 'no fuzz targets: spec/fuzz/ holds no .c file'
-else
+# The share of CI that is no plain test: ten minutes on two cores. docs/PROOF.md says what each part can find.
+proof: ## models, fuzzing, seeds, a soak of a minute: what docs/PROOF.md describes
+	@.ci/setup run test fuzz
+	$(Q)$(MAKE) --no-print-directory check
+	$(Q)$(MAKE) --no-print-directory test SPEC="seeds runaway isolation order exclusion storm"
+	$(Q)$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=30
+	$(Q)$(MAKE) --no-print-directory soak MINUTES=1
+	$(Q)$(MAKE) --no-print-directory soak MINUTES=1 SOAK_WORKERS=16
+
+coverage: ## what the tests reach of the C half, in build/coverage: lines and branches by file
+	@.ci/setup run test
+	$(Q)find "$(BUILD)/cov" -name '*.gcda' -delete 2>/dev/null || true
+	$(SUBMAKE) test-build BUILD="$(BUILD)/cov" SANITIZE=coverage
+	-@spec/run --build "$(BUILD)/cov" $(SPEC)
+	@spec/coverage "$(BUILD)/cov"
+
+# SOAK=thread or address: under that sanitizer, in its build.
+MINUTES ?= 10
+SOAK_WORKERS ?= $(shell nproc)
+SOAK_BUILD = $(BUILD)$(if $(SOAK),/$(if $(filter thread,$(SOAK)),tsan,asan))
+soak: ## everything at once on real threads: make soak MINUTES=10 SOAK=thread|address SOAK_WORKERS=16
+	@.ci/setup run test
+	$(SUBMAKE) all BUILD="$(SOAK_BUILD)" SANITIZE=$(SOAK)
+	@spec/soak/run "$(SOAK_BUILD)" "$(SOAK)" "$(MINUTES)" "$(SOAK_WORKERS)"
+
+# A fuzz target is a libFuzzer program; it sees the whole runtime, the Lua border included. All run side by side, one a core.
+# What they find lies in build/fuzz/NAME-..., and what they have learnt in build/fuzz/corpus/NAME.
+fuzz: ## run each spec/fuzz/*.c for FUZZ_SECONDS (60); FUZZ=name picks one
 	@.ci/setup run fuzz
-	$(SUBMAKE) fuzzers
-	$(Q)for fuzzer in $(FUZZERS); do \
-	  name=$${fuzzer##*/}; seeds=spec/fuzz/corpus/$$name; corpus=$(BUILD)/fuzz/corpus/$$name; \
-	  mkdir -p $$corpus; [ -d $$seeds ] || seeds=; \
-	  echo "== $$name"; \
-	  $$fuzzer -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
-	    -artifact_prefix=$(BUILD)/fuzz/$$name- $$corpus $$seeds || exit 1; \
-	done
-endif
+	$(SUBMAKE) fuzzers BUILD="$(BUILD)/fuzz" SANITIZE=fuzz CC=clang
+	$(Q)spec/fuzz/run "$(BUILD)/fuzz" $(FUZZ_SECONDS) $(FUZZ)
 
 fuzzers: $(FUZZERS)
-$(FUZZERS): $(BUILD)/fuzz/%: spec/fuzz/%.c $(CORE_SRC) $(BORDER_SRC) $(BUILD)/embedded.c $(wildcard src/*.h src/*/*.h)
-	@mkdir -p $(@D)
-	$(call say,FUZZ,$<)clang $(BASE_CFLAGS) -O1 -fsanitize=fuzzer,address,undefined -pthread -Isrc \
-	  $(LUA_CFLAGS) $(CPPFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) $(LDFLAGS) $(LDLIBS) $(LUA_LIBS) -lm
+$(FUZZERS): $(BUILD)/%: spec/fuzz/%.c spec/fuzz/fuzz.h $(BUILD)/internal.a
+	$(call say,FUZZ,$<)$(COMPILE) $(LUA_CFLAGS) $(DEPS) -fsanitize=fuzzer -o $@ $< $(BUILD)/internal.a $(LDFLAGS) $(LDLIBS) $(LUA_LIBS) -lm
 
 # --- install -----------------------------------------------------------------------------------
 D = $(DESTDIR)$(PREFIX)

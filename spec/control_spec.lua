@@ -98,6 +98,38 @@ describe("the control socket", function()
     assert.is_truthy(r.err:find "cannot connect")
   end)
 
+  it("answers code that ends its own session, and is not ended through itself", function()
+    serve()
+    for _, code in ipairs { "pierrot.self():kill()", "pierrot.stop(\"enough\")", "io.output = nil", "io.flush = error" } do
+      local c = client()
+      local answer = ask(c, { cmd = "eval", code = code, id = 5 })
+      while answer.out do answer = json.decode(c:line()) end
+      assert.same({ id = 5 }, { id = answer.id }, code)
+      c:close()
+    end
+    local c = client()
+    local rows = ask(c, { cmd = "ps", filter = "control", n = 1 }).result.actors
+    for _ = 1, 5 do   -- more often than it would be restarted
+      assert.same({ ok = false, error = "'" .. rows[1].id .. "' answers here: it ends with the process", id = json.null },
+                  ask(c, { cmd = "stop", name = rows[1].id, id = json.null }))
+    end
+    c:close()
+    assert_serves()
+  end)
+
+  it("begins anew after a failure of its own: who was there is sent away, and the next is answered", function()
+    serve()
+    local c, other = client(), client()
+    assert.is_true(ask(other, { cmd = "stats" }).ok)
+    local id = ask(c, { cmd = "ps", filter = "control", n = 1 }).result.actors[1].id
+    c:send(json.encode { cmd = "eval", code = ("for _, r in ipairs { pierrot.whereis 'hits' } do"
+      .. " local core = require 'pierrot.core' local slot, generation = ('%s'):match '(%%d+)%%.(%%d+)'"
+      .. " core.ref_of(tonumber(slot), tonumber(generation)):stop() end"):format(id) } .. "\n")
+    while c:line() do end
+    assert.is_nil(other:line())
+    assert_serves()
+  end)
+
   it("only looks where it is read-only", function()
     serve(nil, "--control-readonly")
     assert.equal(0, ctl("ps").status)

@@ -118,4 +118,104 @@ nil	nil	nil	nil
     ]], { flags = "--workers 2 --log none" })
     assert.same({ 0, "fine\n" }, { r.status, r.out })
   end)
+
+  -- docs/isolation.md has a line for each of these.
+
+  local bombs = {
+    { "deep recursion", "local function f() return 1 + f() end return f()", "stack overflow" },
+    { "stack overflow in a coroutine", "return coroutine.wrap(function() local function f() return 1 + f() end return f() end)()",
+      "stack overflow" },
+    { "error in error handling", "return xpcall(error, error)", "false" },
+    { "error in error handling", "return (xpcall(error, function(e) error(e) end))", "false" },
+    { "an error object that cannot be shown", "error(setmetatable({}, { __tostring = error }))",
+      "an error object whose __tostring failed" },
+    { "an error object that cannot be shown", "error(setmetatable({}, { __tostring = function() return {} end }))", "error" },
+    { "a huge string", "return #('x'):rep(2 ^ 31 - 1)", "memory" },
+    { "a finalizer that raises",
+      "local p = newproxy(true) getmetatable(p).__gc = function() error 'in gc' end p = nil collectgarbage() return 'fine'", "fine" },
+    { "the collector", "collectgarbage 'stop' local n = collectgarbage 'count' for i = 1, 3e5 do local t = { i } end "
+      .. "return collectgarbage 'count' - n < 10000", "true" },
+    { "the environment of the coroutine", "setfenv(0, {})", "setfenv: level 0 is shared" },
+    { "metatables do not travel", "local t = setmetatable({}, { __index = error }) return getmetatable(t) ~= nil, t", "true" },
+  }
+
+  it("what stays its own: a neighbour goes on after each", function()
+    local source = { [[
+      local neighbour = pierrot.spawn { function(self, n)
+        self.n = (self.n or 0) + n
+        return self.n, loadstring("return type(print)")(), getmetatable("").__index == string
+      end, worker = 1 }
+      local round = 0
+      local function try(bomb)
+        local a = pierrot.spawn { bomb, worker = 1, restart = "temporary" }
+        local ok, err, more = pcall(a.ask_within, a, 60)
+        round = round + 1
+        local n, kind, same = neighbour:ask_within(60, 1)
+        assert(n == round and kind == "function" and same)
+        print((tostring(err):gsub("\n", " ")), type(more) == "table" and getmetatable(more) or nil)
+      end
+    ]] }
+    for i, bomb in ipairs(bombs) do
+      source[i + 1] = ("for _ = 1, 2 do try(function() %s end) end"):format(bomb[2])
+    end
+    local out, at = output(table.concat(source, "\n"), { flags = "--workers 2 --log none" }), 0
+    for line in out:gmatch "[^\n]+" do
+      local bomb = bombs[math.floor(at / 2) + 1]
+      assert.truthy(line:find(bomb[3], 1, true), bomb[1] .. ": " .. line)
+      assert.truthy(line:find "\tnil$", line)
+      at = at + 1
+    end
+    assert.equal(2 * #bombs, at)
+  end)
+
+  -- What it does, what a neighbour then says, and what actors elsewhere say.
+  local tricks = {
+    { "the string metatable", "getmetatable('').__index = { upper = function() return 'changed' end }", "return ('x'):upper()",
+      "changed", "X" },
+    { "a library's table", "math.floor = nil", "return math.floor == nil", "true", "false" },
+    { "a module's variables", "require('shared_module').n = 5", "return require('shared_module').n", "5", "0" },
+    { "the debug library", "debug.setmetatable(pierrot.self(), nil)", "return (pcall(function() return pierrot.self().tell end))",
+      "false", "true" },
+    { "random numbers", "math.randomseed(7)", "local n = math.random(1e9) math.randomseed(7) return n == math.random(1e9)", "true",
+      "false" },
+    { "a pattern that goes back and forth", "pcall(string.find, ('a'):rep(24), ('a*'):rep(7) .. 'b')", "return 'served'", "served",
+      "served" },
+  }
+
+  for _, trick in ipairs(tricks) do
+    it("its neighbours': " .. trick[1], function()
+      script.write("shared_module.lua", "return { n = 0 }")
+      local out = output(([[
+        local function look() %s end
+        local own = pierrot.self():info().worker
+        local neighbour, other = pierrot.spawn { look, worker = own %% 3 + 1 }, pierrot.spawn { look, worker = (own + 1) %% 3 + 1 }
+        local bad = pierrot.spawn { function() %s end, worker = own %% 3 + 1 }
+        other:ask_within(60)
+        pcall(bad.ask_within, bad, 60)
+        print(neighbour:ask_within(60))
+        print(other:ask_within(60))
+      ]]):format(trick[3], trick[2]), { flags = "--workers 3 --log none" })
+      assert.equal(trick[4] .. "\n" .. trick[5] .. "\n", out)
+    end)
+  end
+
+  it("its neighbours': tables in a behaviour; setfenv on its own functions", function()
+    local out = output([[
+      local list = {}
+      local b = { on = {
+        add = function() list[#list + 1] = 1 return #list end,
+        count = function() return #list end,
+        move = function() setfenv(2, { marked = true }) return 1 end,
+      }, receive = function() return marked end }
+      b.on.change = function() setfenv(b.receive, setmetatable({ marked = true }, { __index = _G })) end
+      local a, c = pierrot.spawn { b, worker = 1 }, pierrot.spawn { b, worker = 1 }
+      local elsewhere = pierrot.spawn { b, worker = 2 }
+      local other = pierrot.spawn { function() return #list, marked end, worker = 1 }
+      a:ask "add"
+      print(c:ask "count", elsewhere:ask "count", (other:ask()))
+      pcall(a.ask, a, "change")
+      print(c:ask "x", elsewhere:ask "x", (select(2, other:ask())))
+    ]], { flags = "--workers 2 --log none" })
+    assert.equal("1\t0\t0\ntrue\tnil\tnil\n", out)
+  end)
 end)

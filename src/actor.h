@@ -85,7 +85,7 @@ enum pr_flag {
     PR_FLAG_CHILDREN = 1 << 8,     /* ... and waits for its children's end */
     PR_FLAG_IN_STOP = 1 << 9,      /* ... or for its own `stop` */
     PR_FLAG_RESTART = 1 << 10,     /* another life follows */
-    PR_FLAG_TRACED = 1 << 11,      /* its messages are shown to somebody: see trace.h */
+    PR_FLAG_APART = 1 << 11,       /* its messages go off the quick way: shown to somebody (trace.h), or with a time slice */
     PR_FLAG_ORDERED = 1 << 12,     /* told to stop by its parent or the shutdown: `permanent` does not count */
     PR_FLAG_STARTING = 1 << 13,    /* inside `start` */
     PR_FLAG_FLOATS = 1 << 14,      /* written in C: stays floating */
@@ -133,9 +133,10 @@ typedef struct pr_alarm {
     void (*fire)(pr_worker *w, struct pr_alarm *alarm);
 } pr_alarm;
 
-/* YIELD and STOOD_BACK go on at once, in a turn of their own; STOOD_BACK in the middle of a tell. */
+/* YIELD, STOOD_BACK and SLICED go on at once, in a turn of their own; STOOD_BACK in the middle of a tell, SLICED anywhere: its
+ * time slice is over. */
 enum pr_wait_kind {
-    PR_WAIT_ASK, PR_WAIT_SLEEP, PR_WAIT_RECEIVE, PR_WAIT_YIELD, PR_WAIT_SEND, PR_WAIT_STOOD_BACK
+    PR_WAIT_ASK, PR_WAIT_SLEEP, PR_WAIT_RECEIVE, PR_WAIT_YIELD, PR_WAIT_SEND, PR_WAIT_STOOD_BACK, PR_WAIT_SLICED
 };
 
 /* A suspended handler. From the worker's pool; the actor's owner alone touches it. */
@@ -198,6 +199,7 @@ typedef struct pr_extra {
     pr_queue stash;                /* see stash.c */
     uint32_t stashed;
     struct pr_trace *trace;
+    uint64_t timeslice_ns;         /* how long a handler may run before others have their turn; 0: no limit. Fixed at birth */
     uint32_t below_count, below_capacity;
     struct pr_behaviour **below;   /* after `become`: those below the present behaviour, the spawned one first */
 } pr_extra;

@@ -304,6 +304,15 @@ void pr_control_hang_up(pr_control_socket *c, double number)
     pthread_mutex_unlock(&c->lock);
 }
 
+void pr_control_anew(pr_control_socket *c)
+{
+    pthread_mutex_lock(&c->lock);
+    for (int i = 0; i < PR_CONTROL_CLIENTS; i++)
+        c->clients[i].hang_up = c->clients[i].fd >= 0;
+    nudge(c);
+    pthread_mutex_unlock(&c->lock);
+}
+
 /* --- its life */
 
 static int listen_at(pr_control_socket *c, char *error, size_t cap)

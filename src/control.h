@@ -31,6 +31,8 @@ void pr_control_next(pr_control_socket *c, double client);
 bool pr_control_send(pr_control_socket *c, double client, const char *bytes, size_t len);
 /* The actor that its interrupts are for. */
 void pr_control_bind(pr_control_socket *c, double client, uint64_t session);
+/* The actor begins anew, and knows no client: all are sent away. */
+void pr_control_anew(pr_control_socket *c);
 /* Ends the connection once what was sent is read. */
 void pr_control_hang_up(pr_control_socket *c, double client);
 

@@ -209,7 +209,7 @@ static void rebirth(pr_worker *w, pr_actor *a)
         a->extra->stop_reason = NULL;
     }
     pr_unstash(w, a);
-    a->flags = (uint16_t)((a->flags & (PR_FLAG_TRACED | PR_FLAG_FLOATS)) | PR_FLAG_NEW);
+    a->flags = (uint16_t)((a->flags & (PR_FLAG_APART | PR_FLAG_FLOATS)) | PR_FLAG_NEW);
     PR_SET(a->gate, PR_GET(a->gate) & ~PR_GATE_STOPPING);
     if (a->extra) {
         pr_worker_clock(w);

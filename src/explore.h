@@ -83,7 +83,7 @@ enum pr_explore_end { PR_EXPLORE_ARRIVED, PR_EXPLORE_TIME, PR_EXPLORE_NEVER /* n
 /* Turns, and time, until `arrivals` (or NULL) holds something, or `until_ns`; UINT64_MAX: no limit. */
 enum pr_explore_end pr_explore_wait(pr_runtime *rt, pr_stack *arrivals, uint64_t until_ns);
 
-/* --- from where things happen, of actors with PR_FLAG_TRACED */
+/* --- from where things happen, of actors with PR_FLAG_APART */
 
 void pr_explore_note(pr_worker *w, pr_actor *a, enum pr_explore_what what, const pr_msg *m);
 /* pr_config.failed */

@@ -437,6 +437,8 @@ typedef struct pierrot_spawn_options {
     uint32_t mailbox;            /* its capacity; default 0: the configuration's mailbox_limit */
     pierrot_overflow overflow;   /* what happens beyond that; default PIERROT_REJECT */
     uint64_t shutdown_ms;        /* its time to stop in; default 5000; 0: killed at once */
+    uint64_t timeslice_us;       /* of an actor in Lua: how long a handler may run before others have their turn, and it goes on
+                                  * later; it is interpreted then. Default 0: until it is done or waits */
 } pierrot_spawn_options;
 
 PIERROT_API void pierrot_spawn_options_init(pierrot_spawn_options *options, size_t size);

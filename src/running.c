@@ -45,12 +45,15 @@ void pr_handler_done(pr_worker *w, pr_actor *a, pr_outcome outcome)
         pr_wait *wait = a->wait;
         wait->hand = w->hand;
         w->hand = NULL;
-        bool yields = wait->kind == PR_WAIT_YIELD || wait->kind == PR_WAIT_STOOD_BACK;
+        bool stands_back = wait->kind == PR_WAIT_STOOD_BACK || wait->kind == PR_WAIT_SLICED;
+        bool yields = wait->kind == PR_WAIT_YIELD || stands_back;
+        if (wait->kind == PR_WAIT_SLICED)
+            w->clock_in = 1;   /* that was long */
         if (yields) {   /* others first, the started ones and the new ones */
             w->left = w->left_then = 0;
             w->ring_first = pr_ring_count(&w->ring);
         }
-        if (reentrant && wait->kind != PR_WAIT_STOOD_BACK && !(a->flags & (PR_FLAG_STARTING | PR_FLAG_IN_STOP))) {
+        if (reentrant && !stands_back && !(a->flags & (PR_FLAG_STARTING | PR_FLAG_IN_STOP))) {
             pr_park(a);
         } else {
             pr_flags_set(a, PR_FLAG_SUSPENDED | (yields ? PR_FLAG_RESUME : 0) |
@@ -90,7 +93,7 @@ void pr_actor_start(pr_worker *w, pr_actor *a)
     pr_flags_clear(a, PR_FLAG_NEW);
     pr_flags_set(a, PR_FLAG_STARTING);
     w->hand = NULL;
-    if (a->flags & PR_FLAG_TRACED && w->rt->config.explore)
+    if (a->flags & PR_FLAG_APART && w->rt->config.explore)
         pr_explore_note(w, a, PR_EXPLORED_START, NULL);
     pr_handler_done(w, a, a->ops->start(w, a));
 }
@@ -119,13 +122,13 @@ void pr_actor_handle(pr_worker *w, pr_actor *a, pr_msg *m)
     if (m->kind != PR_MSG_USER && !turned_to_user(w, a, m))
         return;
     pr_hand_take(w, a, m);
-    if (a->flags & PR_FLAG_TRACED)
+    if (a->flags & PR_FLAG_APART)
         pr_trace_begins(w, a, m);
     pr_outcome outcome = a->ops->receive(w, a, m);
     /* Ops may have gone on to other messages and actors: the outcome is that of what is in hand now. */
     a = w->running;
     m = w->hand;
-    if (m && a->flags & PR_FLAG_TRACED && outcome != PR_SUSPENDED)
+    if (m && a->flags & PR_FLAG_APART && outcome != PR_SUSPENDED)
         pr_trace_ends(w, a, outcome);
     if (outcome == PR_UNHANDLED) {
         PR_BUMP(a->handled, (uint64_t)-1);
@@ -161,12 +164,12 @@ void pr_actor_resume(pr_worker *w, pr_actor *a)
     pr_waits_no_more(a);
     w->resumed = wait;
     pr_wait_unbox(w, wait);
-    if (a->flags & PR_FLAG_TRACED && w->rt->config.explore)
+    if (a->flags & PR_FLAG_APART && w->rt->config.explore)
         pr_explore_note(w, a, PR_EXPLORED_RESUME, wait->kind == PR_WAIT_ASK ? wait->reply : NULL);
     pr_outcome outcome = a->ops->resume(w, a);
     w->resumed = NULL;
     pr_wait_free(w, wait);
-    if (a->flags & PR_FLAG_TRACED && outcome != PR_SUSPENDED)
+    if (a->flags & PR_FLAG_APART && outcome != PR_SUSPENDED)
         pr_trace_ends(w, a, outcome);
     pr_handler_done(w, a, outcome);
 }

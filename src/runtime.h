@@ -211,6 +211,7 @@ typedef struct pr_spawn {
     pr_msg *args;                /* NULL or start's arguments; taken on success */
     pr_msg *ties;                /* nodes for the actor's table (see ties.h), linked by next; taken on success */
     uint32_t reentrant;          /* 0: not; how many of its handlers may be under way at once: see parked.c */
+    uint64_t timeslice_ns;       /* 0: no limit */
     bool has_shutdown;           /* shutdown_ms is meant; else it is PR_SHUTDOWN_MS */
     uint64_t shutdown_ms;
 } pr_spawn;

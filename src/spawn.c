@@ -57,7 +57,7 @@ static void fill(const birth *b)
     a->user = a->orders = (pr_queue){NULL, NULL};
     a->wait = NULL;
     a->extra = NULL;
-    a->flags = (uint16_t)(PR_FLAG_NEW | s->flags | (b->rt->config.explore ? PR_FLAG_TRACED : 0));
+    a->flags = (uint16_t)(PR_FLAG_NEW | s->flags | (b->rt->config.explore ? PR_FLAG_APART : 0));
     a->in_ready = 0;
     a->self = 0;
     a->start_args = s->args;
@@ -131,12 +131,16 @@ static pr_status be_born(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
     if (!a)
         return give_back(&b, PR_NOMEM);
     fill(&b);
-    if ((s->ties || s->has_shutdown || s->reentrant) && !pr_actor_extra(a))
+    if ((s->ties || s->has_shutdown || s->reentrant || s->timeslice_ns) && !pr_actor_extra(a))
         return give_back(&b, PR_NOMEM);
     if (s->has_shutdown)
         a->extra->shutdown_ms = s->shutdown_ms;
     if (s->reentrant)
         a->extra->parked.most = s->reentrant;
+    if (s->timeslice_ns) {
+        a->extra->timeslice_ns = s->timeslice_ns;
+        pr_flags_set(a, PR_FLAG_APART);
+    }
     if (s->box && !pr_box_attach(rt, s->box, a->slot, b.id))
         return give_back(&b, PR_NOMEM);
     int put = s->name ? pr_registry_put(&rt->names, s->name, s->name_len, b.id, id) : PR_REGISTRY_OK;

@@ -38,8 +38,8 @@ static void stop(pr_runtime *rt, pr_actor *a)
 {
     pr_trace_free(a->extra->trace);
     a->extra->trace = NULL;
-    if (!rt->config.explore)
-        pr_flags_clear(a, PR_FLAG_TRACED);
+    if (a->extra->timeslice_ns == 0 && !rt->config.explore)
+        pr_flags_clear(a, PR_FLAG_APART);
 }
 
 void pr_trace_free(trace *t)
@@ -58,7 +58,7 @@ void pr_trace_told(pr_worker *w, pr_actor *a, pr_msg *m)
         trace *t = extra->trace;
         t->tracer = m->sender;
         t->left = m->ask;
-        pr_flags_set(a, PR_FLAG_TRACED);
+        pr_flags_set(a, PR_FLAG_APART);
     }
     pr_msg_free(&w->pool, m);
 }

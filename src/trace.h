@@ -1,7 +1,7 @@
 /* Showing somebody the next messages of an actor: each, once it is handled, is reported with who sent it, what came of
  * it, how long it took, and its values.
  *
- * A traced actor has PR_FLAG_TRACED, which leads its messages off the quick way through the dispatch loop; others pay
+ * A traced actor has PR_FLAG_APART, which leads its messages off the quick way through the dispatch loop; others pay
  * nothing. All on the actor's owner but pr_trace. A second trace of an actor takes the place of the first. */
 #ifndef PR_TRACE_H
 #define PR_TRACE_H

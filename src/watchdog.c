@@ -8,10 +8,28 @@
 #include <signal.h>
 #include <string.h>
 
+/* Of a worker no more reports than these fit into the time that an actor is not reported again in. */
+enum { REPORTS = PR_SLOW_TURN_AGAIN_MS / PR_SLOW_TURN_MS };
+
 typedef struct seen {
     uint64_t turn, since_ns;
     bool reported;
+    uint32_t next;
+    struct report {
+        uint64_t id, at_ns;
+    } reports[REPORTS];
 } seen;
+
+/* Whether the actor has been reported lately: on this worker or, if it floats, another one. */
+static bool is_known(const pr_runtime *rt, uint64_t id, uint64_t now_ns)
+{
+    const seen *all = rt->watchdog.seen;
+    for (uint32_t i = 0; i < rt->worker_count; i++)
+        for (uint32_t n = 0; n < REPORTS; n++)
+            if (all[i].reports[n].id == id && now_ns - all[i].reports[n].at_ns < PR_SLOW_TURN_AGAIN_MS * UINT64_C(1000000))
+                return true;
+    return false;
+}
 
 static void look(pr_runtime *rt, seen *s, uint32_t i, uint64_t now_ns)
 {
@@ -20,12 +38,15 @@ static void look(pr_runtime *rt, seen *s, uint32_t i, uint64_t now_ns)
     /* acquire: `current` is at least that of this turn */
     uint64_t turn = atomic_load_explicit(&w->turn, memory_order_acquire), id = PR_GET(w->current);
     if (id == 0 || turn != s->turn) {
-        *s = (seen){turn, now_ns, false};
+        s->turn = turn;
+        s->since_ns = now_ns;
+        s->reported = false;
         return;
     }
-    if (s->reported || now_ns - s->since_ns < PR_SLOW_TURN_MS * UINT64_C(1000000))
+    if (s->reported || now_ns - s->since_ns < PR_SLOW_TURN_MS * UINT64_C(1000000) || is_known(rt, id, now_ns))
         return;
     s->reported = true;
+    s->reports[s->next++ % REPORTS] = (struct report){id, now_ns};
     char name[256];
     pr_details d = {0};
     pr_details_ref(&d, "actor", id);

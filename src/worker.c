@@ -380,7 +380,7 @@ static bool goes_on_in_line(pr_worker *w)
 
 pr_msg *pr_worker_next_message(pr_worker *w)
 {
-    enum { NOT_PLAIN = SPECIAL | PR_FLAG_STOP | PR_FLAG_FLOATS | PR_FLAG_TRACED };
+    enum { NOT_PLAIN = SPECIAL | PR_FLAG_STOP | PR_FLAG_FLOATS | PR_FLAG_APART };
     pr_actor *a = w->running;
     pr_msg *m = w->hand;
     if (!m || m->next || m->ask || a->flags & NOT_PLAIN || a->wait || w->resumed)
@@ -759,6 +759,8 @@ static void step(pr_worker *w)
     turn_pinned(w, a, 0);
     while (goes_on_in_line(w)) {
         w->tick++;
+        if (--w->clock_in == 0)   /* those that only yield handle no message, which would count */
+            pr_worker_clock(w);
         turn_pinned(w, next_pinned(w), 0);
     }
 }

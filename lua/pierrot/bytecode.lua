@@ -166,6 +166,7 @@ local function read_proto(dump, at, stripped, stack, result)
   length, at = read_uleb(dump, at)
   if length == 0 then return nil end
   local proto_end = at + length
+  assert(proto_end <= #dump + 1)
   local _, _, _, upvalue_count = byte(dump, at, at + 3)
   local kgc_count, instruction_count, debug_length
   kgc_count, at = read_uleb(dump, at + 4)

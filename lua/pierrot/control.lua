@@ -26,7 +26,7 @@ local LIST, ENCODED = {}, {}
 local function list(t) return setmetatable(t, LIST) end
 
 local function encode(value)
-  if type(value) == "userdata" then
+  if type(value) == "userdata" and value ~= json.null then
     value = tostring(value)
   end
   if type(value) ~= "table" then
@@ -137,7 +137,11 @@ function commands.info(request)
 end
 
 function commands.stop(request)
-  local ok, reason = pierrot.stop(actor_of(request), "stopped by pierrot ctl")
+  local ref = actor_of(request)
+  if ref == pierrot.self() then
+    refuse("'%s' answers here: it ends with the process", request.name)
+  end
+  local ok, reason = pierrot.stop(ref, "stopped by pierrot ctl")
   if not ok then
     refuse("cannot stop '%s': %s", request.name, reason)
   end
@@ -368,7 +372,7 @@ end
 -- Sessions --------------------------------------------------------------------------------------------------------
 
 local function open_session(self, client, request)
-  local session = core.spawn_own("pierrot.prompt", "transient", 1, {
+  local session = core.spawn_own("pierrot.prompt", request.cmd == "eval" and "temporary" or "transient", 1, {
     client = client, id = request.id, interactive = request.cmd == "attach" and request.interactive == true,
     coloured = request.coloured == true, eval = request.cmd == "eval",
     width = type(request.columns) == "number" and math.max(20, math.min(request.columns, 1000)) or 80,
@@ -392,7 +396,9 @@ function commands.eval(request, self, client)
   if type(request.code) ~= "string" then
     refuse "code: a string expected"
   end
-  open_session(self, client, request):tell("\0eval", request.code)
+  local session = open_session(self, client, request)
+  self.evaluated[session] = { id = request.id }
+  session:tell("\0eval", request.code)
 end
 
 local function take(self, client, request)
@@ -420,9 +426,15 @@ local function take(self, client, request)
   return false   -- its session will
 end
 
+local begun = false   -- in this state, which is the actor's for all its lives
+
 function control.start(self, options)
   self.readonly = options == true or type(options) == "table" and options.readonly   -- of a host in C: true or false
-  self.sessions, self.clients, self.attached = {}, {}, {}
+  if begun then   -- after a failure of its own: nothing is known of those who are here
+    core.control_anew()
+  end
+  begun = true
+  self.sessions, self.clients, self.attached, self.evaluated = {}, {}, {}, {}
   self.views, self.failures, self.failed, self.recent = {}, {}, {}, {}
   self.places, self.placed, self.ties = {}, 0, {}
 end
@@ -465,11 +477,14 @@ control.on["\0again"] = function(_, session)
   end
 end
 
-function control.on.down(self, session)
-  local client = self.clients[session]
-  self.clients[session] = nil
+function control.on.down(self, session, reason)
+  local client, request = self.clients[session], self.evaluated[session]
+  self.clients[session], self.evaluated[session] = nil, nil
   if client and self.sessions[client] == session then
     self.sessions[client] = nil
+    if request and reason == "killed" then   -- else it has answered
+      send(client, { id = request.id, ok = false, error = "the code has ended its session" })
+    end
     if self.attached[client] then   -- it has ended by itself: by pierrot.stop(), or killed
       self.attached[client] = nil
       core.control_hang_up(client)

@@ -157,9 +157,8 @@ require "pierrot.flow"(pierrot, core, misuse)
 -- Spawning -----------------------------------------------------------------------------------------------------
 
 local restarts = { transient = 0, permanent = 1, temporary = 2 }
-local later = { timeslice = true }
 local known = { name = true, restart = true, worker = true, link = true, monitor = true, shutdown = true,
-                mailbox = true, dispatcher = true, reentrant = true }
+                mailbox = true, dispatcher = true, reentrant = true, timeslice = true }
 local NO_BOUND = 2 ^ 32 - 1   -- of handlers under way
 
 -- behaviour -> { handle, watch }; a behaviour is packed once while what it reads stays the same
@@ -260,11 +259,8 @@ end
 local function check_options(options)
   for key in pairs(options) do
     if type(key) == "string" and not known[key] then
-      if later[key] then
-        misuse(3, "spawn: the option '%s' is not in this version of pierrot", key)
-      end
       misuse(3, "spawn: unknown option '%s' (there are name, restart, dispatcher, worker, link, monitor, shutdown, "
-                .. "mailbox, reentrant)", key)
+                .. "mailbox, reentrant, timeslice)", key)
     end
   end
   local name, restart, worker = options.name, options.restart, options.worker
@@ -295,8 +291,8 @@ local function check_options(options)
     misuse(3, "spawn: mailbox: %s", problem)
   end
   local link, monitor, shutdown = options.link, options.monitor, options.shutdown
-  local reentrant = options.reentrant
-  if link == nil and monitor == nil and shutdown == nil and not reentrant then
+  local reentrant, timeslice = options.reentrant, options.timeslice
+  if link == nil and monitor == nil and shutdown == nil and timeslice == nil and not reentrant then
     return name, restarts[restart or "transient"], place, false
   end
   for _, key in ipairs { "link", "monitor" } do
@@ -312,9 +308,13 @@ local function check_options(options)
     misuse(3, "spawn: reentrant: true, false or a whole number of handlers from 1 to 1000000 expected, got %s",
            tostring(reentrant))
   end
+  if timeslice ~= nil and (type(timeslice) ~= "number" or not (timeslice >= 1e-5 and timeslice <= 1e6)) then
+    misuse(3, "spawn: timeslice: a number of seconds from 0.00001 to 1000000 expected, got %s", tostring(timeslice))
+  end
   return name, restarts[restart or "transient"], place,
          { link = link, monitor = monitor, shutdown = shutdown and math.ceil(shutdown * 1000),
-           reentrant = reentrant == true and NO_BOUND or reentrant or 0 }
+           reentrant = reentrant == true and NO_BOUND or reentrant or 0,
+           timeslice = timeslice and math.ceil(timeslice * 1e6) or 0 }
 end
 
 local function highest(options)
@@ -493,6 +493,7 @@ pierrot.log.level = core.log_level
 
 if inside then
   require("pierrot.inside")(core, transport)
+  hook("interpret", require "pierrot.interpret")
   core.hook("restrict", function(allowed)
     return (require "pierrot.restrict"(core, pierrot, allowed))
   end)

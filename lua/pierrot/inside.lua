@@ -60,8 +60,11 @@ return function(core, transport)
   local resume, yield, create, running = coroutine.resume, coroutine.yield, coroutine.create, coroutine.running
   local mark = core.sentinel
 
+  -- A time slice that ends inside one yields nothing instead: core.sliced says so.
+  local sliced = core.sliced
+
   local function passed(co, ok, first, ...)
-    if ok and first == mark then
+    if ok and (first == mark or first == nil and sliced()) then
       return passed(co, resume(co, yield(mark)))
     end
     return ok, first, ...
@@ -192,6 +195,26 @@ return function(core, transport)
     return real_metatype(ct, mt)
   end
 
+  -- The collector's pace is the worker's: one actor's `stop` would be everybody's.
+  local real_collect, paces = collectgarbage, { stop = true, restart = true, setpause = true, setstepmul = true }
+  function collectgarbage(what, ...)
+    if paces[what] then
+      return 0
+    end
+    local result = real_collect(what, ...)
+    return result
+  end
+
+  -- Level 0 means the coroutine, which serves other actors' handlers next.
+  local real_setfenv = setfenv
+  function setfenv(of, env)
+    if of == 0 then
+      error("setfenv: level 0 is shared with other actors: set the environment of a function", 2)
+    end
+    local fn = real_setfenv(type(of) == "number" and of + 1 or of, env)
+    return fn
+  end
+
   -- The worker's globals belong to all of its actors: only modules add to them, while they are being loaded.
   local loading = 0
   local real_require = require
@@ -252,7 +275,7 @@ return function(core, transport)
   end
 
   -- These go by name, like the functions they stand for.
-  for _, name in ipairs { "print", "require", "newproxy", "pairs" } do
+  for _, name in ipairs { "print", "require", "newproxy", "pairs", "setfenv", "collectgarbage" } do
     transport.standard[name] = _G[name]
   end
 end

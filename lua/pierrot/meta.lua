@@ -87,6 +87,7 @@ local Ref = {}
 ---@field name? string unique in the runtime, 1 to 255 bytes
 ---@field restart? "transient"|"permanent"|"temporary"
 ---@field mailbox? integer|pierrot.Mailbox a capacity, or more; default: no bound
+---@field timeslice? number seconds that a handler may run before it is put back in line; it is interpreted then
 ---@field reentrant? boolean|integer messages are taken while handlers are suspended; a number: so many under way at once
 ---@field dispatcher? string "default", "blocking", or one named at start; default: "default", whoever spawns
 ---@field worker? "here"|integer the spawner's worker, or an index from 1 within the dispatcher; default: any

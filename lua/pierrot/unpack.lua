@@ -137,9 +137,18 @@ local function take(u)
   return value
 end
 
+-- How many of something follow: no more than there is.
+local function take_count(u)
+  local n = take(u)
+  if type(n) ~= "number" or not (n >= 0 and n <= u.size - u.at + 1) then
+    error("these bytes are not a behaviour: they are damaged", 0)
+  end
+  return n
+end
+
 local function fill_table(u, t)
-  for i = 1, take(u) do rawset(t, i, take(u)) end
-  for _ = 1, take(u) do
+  for i = 1, take_count(u) do rawset(t, i, take(u)) end
+  for _ = 1, take_count(u) do
     local key = take(u)
     rawset(t, key, take(u))
   end
@@ -150,7 +159,7 @@ end
 
 local function fill_function(u, fn, env)
   local variables = u.variables
-  for i = 1, take(u) do
+  for i = 1, take_count(u) do
     local number = take(u)
     local first = variables[number]
     if first then
@@ -160,7 +169,7 @@ local function fill_function(u, fn, env)
       setupvalue(fn, i, take(u))
     end
   end
-  for _ = 1, take(u) do
+  for _ = 1, take_count(u) do
     local name = take(u)
     rawset(env, name, take(u))
   end
@@ -189,7 +198,7 @@ function unpack.behaviour(bytes, globals)
   end
   local heads, links = packed[2], packed[3]
   local u = {
-    globals = globals, links = links, at = 1,
+    globals = globals, links = links, size = #links, at = 1,
     nodes = {}, fill = {}, dumps = {}, envs = {}, own_env = {}, variables = {},
   }
   for id = 1, make_nodes(u, heads) do

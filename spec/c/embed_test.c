@@ -1259,6 +1259,44 @@ static void memory_that_runs_out_fails_one_handler(void **state)
     down(rt);
 }
 
+/* One actor takes all that its worker may have, again and again, its neighbour counts. Both live on: nothing of it is left. */
+static void memory_that_runs_out_a_thousand_times(void **state)
+{
+    (void)state;
+    host h;
+    pierrot_config c;
+    host_init(&h, &c);
+    c.workers = 1;
+    c.worker_memory_limit = 3 << 20;
+    pierrot *rt = up(&c);
+    pierrot_inbox *inbox = inbox_of(rt);
+    pierrot_message *m = pierrot_message_new(rt);
+    pierrot_incoming in;
+    pierrot_ref eater = spawn_lua(rt,
+        "return { supervise = {}, start = function(self) self.n = 0 end, on = { count = function(self) return 1 end },\n"
+        "  receive = function(self) local s = 'x' while true do s = s .. s self.s = s end end }");
+    pierrot_ref other = spawn_lua(rt, "local n = 0 return function(self) self.n = (self.n or 0) + 1 return self.n end");
+    pierrot_stats stats = {.size = sizeof stats};
+    uint64_t high = 0;
+    int rounds = getenv("PIERROT_SANITIZER") ? 50 : 1000;
+    say(m, "eat");
+    for (int i = 1; i <= rounds; i++) {
+        if (pierrot_ask_wait(inbox, eater, m, LONG_MS, &in) != PIERROT_FAILED) {   /* restarted too often: another one */
+            eater = spawn_lua(rt, "return function(self) local s = 'x' while true do s = s .. s self.s = s end end");
+            assert_int_equal(pierrot_ask_wait(inbox, eater, m, LONG_MS, &in), PIERROT_FAILED);
+        }
+        assert_non_null(memmem(in.text, in.text_size, "not enough memory", 17));
+        assert_true(ask_number(inbox, other, NULL) == i);
+        pierrot_get_stats(rt, &stats);
+        if (i == rounds / 2)
+            high = stats.memory_high_bytes;
+    }
+    assert_true(stats.memory_high_bytes <= high + high / 8);
+    pierrot_inbox_close(inbox);
+    pierrot_message_free(m);
+    down(rt);
+}
+
 /* Handlers that never end by themselves, each in its way. */
 static const char *const endless[] = {
     "while true do end",
@@ -1860,6 +1898,7 @@ int main(void)
         BOTH(limits_are_kept),
         BOTH(memory_that_runs_out_fails_one_handler),
         BOTH(a_slow_log_callback_holds_up_nobody),
+        BOTH(memory_that_runs_out_a_thousand_times),
         BOTH(instructions_are_limited),
         BOTH(all_memory_is_the_hosts),
         BOTH(runtimes_side_by_side),

@@ -227,7 +227,8 @@ pierrot_status pr_host_spawn(pierrot *p, pr_worker *w, const pr_ops *ops, pr_beh
         status = PIERROT_NOMEM;
     pr_spawn s = {.ops = ops, .behaviour = b, .name = o.name, .name_len = name_len, .worker = o.worker,
                   .dispatcher = d ? (uint8_t)d->index : 0, .restart = (uint8_t)o.restart,
-                  .args = e, .has_shutdown = o.shutdown_ms != PR_SHUTDOWN_MS, .shutdown_ms = o.shutdown_ms};
+                  .args = e, .has_shutdown = o.shutdown_ms != PR_SHUTDOWN_MS, .shutdown_ms = o.shutdown_ms,
+                  .timeslice_ns = o.timeslice_us < UINT64_MAX / 1000 ? o.timeslice_us * 1000 : 0};
     pr_box_spec spec = {.capacity = o.mailbox, .overflow = (uint8_t)o.overflow};
     if (status == PIERROT_OK && o.mailbox && !(s.box = pr_box_new(p->rt, &spec)))
         status = PIERROT_NOMEM;

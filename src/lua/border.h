@@ -24,6 +24,7 @@
 
 #include <lauxlib.h>
 #include <lua.h>
+#include <luajit.h>
 #include <lualib.h>
 
 #include <stdarg.h>
@@ -56,6 +57,7 @@ typedef struct pr_loaded {
     pr_behaviour *successor; /* a newer version that is loaded here and that its actors take at their next message, or NULL; a
                                 reference is held */
     bool trap_exit;
+    bool interpreted;        /* its functions are not compiled: see slice.c */
     uint32_t on_failure;
     struct pr_rules *rules;  /* of `supervise`; NULL: it has none */
     uint32_t names_mask;     /* size - 1 of `names`, open addressing */
@@ -90,6 +92,15 @@ typedef struct pr_budget {
 } pr_budget;
 
 #define PR_TOLD_NOTED (UINT64_C(1) << 63)   /* beside an id */
+
+/* See slice.c. */
+typedef struct pr_slice {
+    uint64_t until_ns;       /* 0: no slice, or it is over */
+    uint64_t counted_ns;     /* of a clock that stands still */
+    lua_State *base;         /* the handler's own coroutine */
+    bool inner;              /* the hook has yielded another one, whose resume has not asked yet */
+    bool passed;             /* ... and has passed the mark on */
+} pr_slice;
 
 typedef struct pr_lua {
     lua_State *L;            /* the main thread of the state */
@@ -147,6 +158,8 @@ typedef struct pr_lua {
     int line_bases;          /* table: the coroutines below them */
     bool finalizers;         /* the collector has noted some */
     pr_budget budget;
+    pr_slice slice;
+    int interpret, interpret_loaded;     /* the Lua half's function, and that in C which calls it */
     struct pr_output *output;
 
     /* From finding a handler to calling it, of an actor that has just taken a newer version: see reload.c. */
@@ -266,6 +279,15 @@ static inline void pr_lua_budget_ends(pr_lua *x, bool inside)
         pr_lua_budget_anew(x);
     }
 }
+
+/* --- slice.c: around a handler of the running actor, at base level */
+
+void pr_lua_open_slice(lua_State *L, pr_lua *x);       /* the table of functions on top */
+/* Whether it has a time slice: then `ends` follows. base: the handler's coroutine. */
+bool pr_lua_slice_begins(pr_lua *x, lua_State *base);
+void pr_lua_slice_ends(pr_lua *x);
+/* In a count hook, as its last act: so many instructions have run since it was last called. May yield. */
+void pr_lua_slice_look(lua_State *L, lua_Debug *at, uint32_t instructions);
 
 /* --- become.c */
 

@@ -44,8 +44,10 @@ static void look(lua_State *L, lua_Debug *at)
     if (!b->counts)
         return;
     b->spent += b->over ? 0 : EVERY;
-    if (!b->over && b->spent + (x->heap.asked - b->asked) / BYTES <= b->limit + EVERY)
+    if (!b->over && b->spent + (x->heap.asked - b->asked) / BYTES <= b->limit + EVERY) {
+        pr_lua_slice_look(L, at, EVERY);
         return;
+    }
     if (!b->over)
         lua_sethook(L, look, LUA_MASKCOUNT, 1);
     b->over = true;

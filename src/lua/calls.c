@@ -233,7 +233,7 @@ static int l_native(lua_State *L)
 }
 
 /* What few spawns ask for: at 5, false or a table { script =, root =, call =, link =, monitor =,
- * shutdown = milliseconds, reentrant = n }. */
+ * shutdown = milliseconds, reentrant = n, timeslice = microseconds }. */
 typedef struct rare {
     pr_msg *link, *monitor;            /* the spawner's nodes */
     uint32_t number;
@@ -273,7 +273,9 @@ static bool rare_options(lua_State *L, pr_lua *x, rare *r, pr_spawn *s)
         s->shutdown_ms = lua_tonumber(L, -1) >= 9e15 ? UINT64_MAX : (uint64_t)lua_tonumber(L, -1);
     lua_getfield(L, 5, "reentrant");
     s->reentrant = (uint32_t)lua_tonumber(L, -1);
-    lua_pop(L, 2);
+    lua_getfield(L, 5, "timeslice");
+    s->timeslice_ns = (uint64_t)(lua_tonumber(L, -1) * 1000);
+    lua_pop(L, 3);
     if (!link && !watch)
         return true;
     if (x->w && !pr_actor_extra(x->w->running))

@@ -118,6 +118,12 @@ static int l_control_hang_up(lua_State *L)
     return 0;
 }
 
+static int l_control_anew(lua_State *L)
+{
+    pr_control_anew(check_socket(L));
+    return 0;
+}
+
 /* control_bind(client): this actor is its session */
 static int l_control_bind(lua_State *L)
 {
@@ -434,7 +440,8 @@ void pr_lua_open_control(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg inside[] = {
         {"control_send", l_control_send}, {"control_next", l_control_next}, {"control_hang_up", l_control_hang_up},
-        {"control_bind", l_control_bind}, {"redirect", l_redirect}, {"ref_of", l_ref_of}, {"pid", l_pid}, {NULL, NULL}};
+        {"control_bind", l_control_bind}, {"control_anew", l_control_anew},
+        {"redirect", l_redirect}, {"ref_of", l_ref_of}, {"pid", l_pid}, {NULL, NULL}};
     static const luaL_Reg outside[] = {
         {"control_open", l_control_open}, {"control_serve", l_control_serve}, {"client_open", l_client_open},
         {"keys_open", l_keys_open}, {"keys_close", l_keys_close}, {"screen_size", l_screen_size},

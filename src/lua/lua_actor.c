@@ -85,7 +85,10 @@ static int l_prepare_start(lua_State *L)
 static pr_outcome run(pr_worker *w, pr_lua *x, pr_co *co, int nargs)
 {
     bool inside = pr_lua_budget_begins(x);
+    bool sliced = pr_lua_slice_begins(x, co->L);
     int status = lua_resume(co->L, nargs);
+    if (sliced)
+        pr_lua_slice_ends(x);
     pr_lua_budget_ends(x, inside);
     if (status == 0) {
         pr_actor *a = w->running;
@@ -100,6 +103,12 @@ static pr_outcome run(pr_worker *w, pr_lua *x, pr_co *co, int nargs)
     }
     if (status == LUA_YIELD) {
         pr_wait *wait = w->running->wait;
+        if (wait && wait->kind == PR_WAIT_SLICED) {
+            if (x->slice.passed)
+                lua_pop(co->L, 1);   /* the mark */
+            wait->suspended = co;
+            return PR_SUSPENDED;
+        }
         if (wait && lua_touserdata(co->L, -1) == &pr_lua_sentinel) {
             lua_pop(co->L, 1);
             wait->suspended = co;

@@ -66,7 +66,7 @@ static int l_hook(lua_State *L)
         {"finalize", &x->finalize}, {"error_metatable", &x->error_metatable},
         {"share_tokens", &x->share_tokens}, {"share_roots", &x->share_roots}, {"share_of", &x->share_of},
         {"shared", &x->shared}, {"substitute", &x->substitute}, {"restore", &x->restore},
-        {"restrict", &x->restrict_libraries}, {"opening", &x->opening}};
+        {"restrict", &x->restrict_libraries}, {"interpret", &x->interpret}, {"opening", &x->opening}};
     lua_settop(L, 2);
     for (size_t i = 0; i < sizeof hooks / sizeof *hooks; i++)
         if (strcmp(name, hooks[i].name) == 0) {
@@ -126,6 +126,7 @@ void pr_lua_open(lua_State *L, pr_lua *x)
             luaL_error(L, "not enough memory");
         pr_lua_open_actors(L, x);
         pr_lua_open_dispatch(L, x);
+        pr_lua_open_slice(L, x);
         if (pr_lua_host(x))
             pr_lua_open_budget(L, x);
         lua_pushcfunction(L, l_collect);

@@ -49,6 +49,7 @@ local function client_front(client)
       core.control_next(client)
     end,
     evaluated = function(session)
+      session.answered = true
       send { id = session.request, ok = not session.failed, error = session.failed and "the code failed" or nil }
     end,
     close = function(session)
@@ -346,6 +347,10 @@ end
 
 function prompt.stop(self)
   sessions[key_of(pierrot.self())] = nil
+  if self.session.evaluates and not self.session.answered then   -- after a failure of its own
+    self.session.failed = true
+    self.session.front.evaluated(self.session)
+  end
   self.session.front.close(self.session)
 end
 
