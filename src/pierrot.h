@@ -251,10 +251,11 @@ typedef struct pierrot_config {
     const char *control;
     bool control_readonly;       /* there, only look; default false */
 
-    /* Not 0: `log` is called on a thread of its own, a record at a time, from a buffer of so many bytes (256 or more; there are two), so
-     * that no worker waits for it. What comes while they are full is dropped; a later record says how many, and log_dropped in
-     * pierrot_stats counts them. pierrot_join waits until `log` has been given all there is, two seconds at most, pierrot_free
-     * for the call in hand. Not in tick mode, which has no threads. Default 0: called directly, and nothing is lost. */
+    /* Not 0: `log` is called on a thread of its own, a record at a time, from a buffer of so many bytes (256 or more; there are
+     * two), so that no worker waits for it. What comes while they are full is dropped; a later record says how many, and
+     * log_dropped in pierrot_stats counts them. pierrot_join waits until `log` has been given all there is, two seconds at
+     * most, pierrot_free for the call in hand. Not in tick mode, which has no threads. Default 0: called directly, and nothing
+     * is lost. */
     size_t log_buffer;
 } pierrot_config;
 
