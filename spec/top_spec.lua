@@ -256,6 +256,8 @@ describe("pierrot top", function()
     tell "hold"
     tell "another"
     tell "go"
+    local info
+    repeat info = ask{ cmd = "info", name = "late" } until info.processed >= 3 and info.depth == 1   -- the second one holds
     got = late(function(r) return r[DEPTH] == 1 and r[OLDEST] > 0 end)
     assert.is_true(got[OLDEST] <= pierrot.now() - began)
     tell "go"
