@@ -65,7 +65,7 @@ FUZZERS    = $(patsubst spec/fuzz/%.c,$(BUILD)/%,$(FUZZ_SRC))
 # --- build -------------------------------------------------------------------------------------
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all run test reference check asan tsan fuzz soak coverage proof bench bench-embed install uninstall rock release clean help setup \
+.PHONY: all run test reference check asan tsan fuzz soak simulate coverage proof bench bench-embed install uninstall rock release clean help setup \
         module library tests test-build fuzzers rock-install
 
 all: $(BUILD)/pierrot.so $(BUILD)/pierrot library ## build the Lua module, the launcher and the C library
@@ -195,6 +195,13 @@ bench-embed: ## what the C library costs: make bench-embed N=2000000
 	@.ci/setup run
 	$(SUBMAKE) $(BUILD)/bench-embed
 	$(Q)$(BUILD)/bench-embed $(N)
+
+PROGRAMS ?= 100000
+simulate: ## random programs of actors against a model: PROGRAMS=100000; SEED=N runs one
+	@.ci/setup run
+	$(SUBMAKE) module
+	@LUA_PATH="./spec/?.lua;;" LUA_CPATH="$(BUILD)/?.so;;" $(LUAJIT) spec/simulation/run.lua \
+	  $(if $(SEED),--seed $(SEED),$(if $(BATCH),--batch $(BATCH),--programs $(PROGRAMS)))
 
 # The share of CI that is no plain test: ten minutes on two cores. docs/PROOF.md says what each part can find.
 proof: ## models, fuzzing, seeds, a soak of a minute: what docs/PROOF.md describes

@@ -46,13 +46,12 @@ describe("a test", function()
   local it = testing.it -- luacheck: ignore 431
 
   it("has an hour in no time, and its own clock", { seeds = SEEDS }, function(t)
-    local probe, since = t:probe(), os.time()
+    local probe = t:probe()
     pierrot.send_after(3600, probe.ref, "late")
     probe:expect_none(3599.9)
     probe:expect("late", 0.2)
     pierrot.sleep(86400)
     assert.is_true(t:elapsed() >= 90000 and t:elapsed() < 90001)
-    assert.is_true(os.time() - since < 60)
   end)
 
   it("takes no time while there is anything to do", { seeds = SEEDS }, function(t)

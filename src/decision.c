@@ -300,14 +300,16 @@ static pr_msg *exceeded_error(pr_worker *w, uint64_t child, const pr_rules *rule
         skip = 10 + kind_len + text_len;
         rest = m->size - sizeof(pr_ends) - skip;
     }
-    pr_msg *error = pr_msg_new(&w->pool, pr_wire_size_bytes(6) + pr_wire_size_bytes(len) + rest);
+    pr_msg *error = pr_msg_new(&w->pool, pr_wire_size_bytes(6) + pr_wire_size_bytes(len) + (rest ? rest : 2));
     if (error) {
         uint8_t *to = pr_wire_put_string(error->data, "failed", 6);
         to = pr_wire_put_string(to, text, len);
         if (rest)
             memcpy(to, m->data + skip, rest);
+        else
+            to[0] = to[1] = PR_TAG_NIL;   /* a traceback and a cause are looked for */
         error->kind = PR_MSG_ERROR;
-        error->count = m->count >= 4 ? m->count : 2;
+        error->count = rest ? m->count : 4;
         if (pr_msg_holds(m))
             pr_msg_hold_shares(error);
     }

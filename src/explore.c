@@ -122,9 +122,14 @@ static bool may_steal(const pr_worker *w)
     return false;
 }
 
+static bool is_stalled(const pr_explore *e, const pr_worker *w)
+{
+    return e->stalled == w->index + 1 && e->turns < e->stalled_until;
+}
+
 static bool has_something(pr_runtime *rt, pr_worker *w)
 {
-    return w->opened && (pr_worker_has_work(w) || may_steal(w) ||
+    return w->opened && !is_stalled(rt->tick->explore, w) && (pr_worker_has_work(w) || may_steal(w) ||
                          pr_wheel_next_ms(&w->wheel) <= pr_tick_clock_ns(rt->tick) / 1000000);
 }
 
@@ -141,10 +146,15 @@ static pr_worker *nth(pr_runtime *rt, uint32_t n)
 
 static uint32_t how_many(pr_runtime *rt)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < rt->worker_count; i++)
-        n += has_something(rt, &rt->workers[i]);
-    return n;
+    pr_explore *e = rt->tick->explore;
+    for (;;) {
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < rt->worker_count; i++)
+            n += has_something(rt, &rt->workers[i]);
+        if (n > 0 || e->stalled == 0)
+            return n;
+        e->stalled = 0;
+    }
 }
 
 /* One turn, of whom is drawn. False: nobody has anything to do. */
@@ -166,6 +176,14 @@ static bool turn(pr_runtime *rt)
             return false;
     }
     return false;
+}
+
+uint64_t pr_explore_turns(pr_runtime *rt, uint64_t most)
+{
+    uint64_t n = 0;
+    while (n < most && turn(rt))
+        n++;
+    return n;
 }
 
 void pr_explore_others(pr_runtime *rt)
@@ -273,7 +291,7 @@ void pr_explore_failed(pr_worker *w, pr_actor *a, const pr_msg *failure, const c
         memcpy(&len, at + 1, 4);
         text = (const char *)at + 5;
         at += 5 + len;
-        if (*at == PR_TAG_STRING) {
+        if (failure->count >= 3 && *at == PR_TAG_STRING) {
             memcpy(&trace_len, at + 1, 4);
             trace = (const char *)at + 5;
         }

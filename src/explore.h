@@ -56,6 +56,9 @@ typedef struct pr_explore {
     uint32_t *taken, taken_count, taken_room;   /* those that came out other than 0; as far as there was memory */
     uint32_t last;                         /* the worker that had the last turn */
     uint64_t turns, turns_most;
+    uint32_t stalled;                      /* this worker, counted from 1, has no turn while another one can have it ... */
+    uint64_t stalled_until;                /* ... and there were no more turns than these */
+    bool plain;                            /* messages go the quick way, and nothing is recorded or struck by faults */
     bool records;
     pr_explored *happened;
     uint32_t count, room;
@@ -75,6 +78,8 @@ void pr_explore_forget(pr_explore *e);
 /* 0 to n - 1 */
 uint32_t pr_explore_choose(pr_explore *e, uint32_t n);
 
+/* So many turns, or fewer where there is less to do; returns how many. */
+uint64_t pr_explore_turns(pr_runtime *rt, uint64_t most);
 /* Others may have turns before who drives goes on. */
 void pr_explore_others(pr_runtime *rt);
 

@@ -5,6 +5,7 @@
 #include "life.h"
 
 #include "alloc.h"
+#include "explore.h"
 
 /* From here on anyone who holds the id may send. release: pairs with pr_actor_find. A root's child is published
  * under root_lock, so that a shutdown that begins meanwhile finds it. */
@@ -47,6 +48,7 @@ static void fill(const birth *b)
 {
     pr_actor *a = b->a;
     const pr_spawn *s = b->s;
+    const pr_explore *explore = b->rt->config.explore;
     a->kind = s->script ? PR_KIND_SCRIPT : s->call ? PR_KIND_CALL : PR_KIND_ACTOR;
     PR_SET(a->dispatcher, s->dispatcher);
     a->restart = s->restart;
@@ -57,7 +59,7 @@ static void fill(const birth *b)
     a->user = a->orders = (pr_queue){NULL, NULL};
     a->wait = NULL;
     a->extra = NULL;
-    a->flags = (uint16_t)(PR_FLAG_NEW | s->flags | (b->rt->config.explore ? PR_FLAG_APART : 0));
+    a->flags = (uint16_t)(PR_FLAG_NEW | s->flags | (explore && !explore->plain ? PR_FLAG_APART : 0));
     a->in_ready = 0;
     a->self = 0;
     a->start_args = s->args;

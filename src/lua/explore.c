@@ -48,7 +48,7 @@ static uint32_t count_at(lua_State *L, int index, const char *key, double otherw
     return n >= UINT32_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
-/* { seed =, only = { ascending numbers } or nil, records =, turns = } */
+/* { seed =, only = { ascending numbers } or nil, records =, plain =, turns = } */
 void pr_lua_explore_configure(lua_State *L, pr_lua *x, int index, pr_config *c)
 {
     double seed = number_at(L, index, "seed", 1);
@@ -71,6 +71,8 @@ void pr_lua_explore_configure(lua_State *L, pr_lua *x, int index, pr_config *c)
     x->explored->turns_most = turns >= 9e15 ? UINT64_MAX : (uint64_t)turns;
     lua_getfield(L, index, "records");
     x->explored->records = lua_toboolean(L, -1);
+    lua_getfield(L, index, "plain");
+    x->explored->plain = lua_toboolean(L, -1);
     c->ticks = c->seeded = true;
     c->tick_clock = PR_CLOCK_MANUAL;
     c->seed = (uint64_t)seed;
@@ -178,6 +180,48 @@ static int l_wait(lua_State *L)
     if (!lua_isnoneornil(L, 1))
         until = pr_clock_ns(rt) + (uint64_t)(fmin(lua_tonumber(L, 1), 9e9) * 1e9);
     lua_pushstring(L, ends[pr_explore_wait(rt, NULL, until)]);
+    return 1;
+}
+
+/* For spec/simulation: explore_reseed(seed); explore_turns(n) -> how many there were; explore_jump(seconds): the clock, with
+ * whatever is still to do; explore_stall(worker, turns); explore_fail_alloc(n) -> whether the one before has happened: the
+ * n-th allocation fails, 0: none. */
+static int l_reseed(lua_State *L)
+{
+    pr_explore *e = explored(L, pr_lua_of(L));
+    e->seed = (uint64_t)luaL_checknumber(L, 1);
+    e->choices = e->taken_count = 0;
+    e->turns = e->stalled_until = 0;
+    e->stalled = 0;
+    return 0;
+}
+
+static int l_turns(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    lua_pushnumber(L, (double)pr_explore_turns(pr_lua_runtime(L, x, 2), (uint64_t)luaL_checknumber(L, 1)));
+    return 1;
+}
+
+static int l_jump(lua_State *L)
+{
+    pr_runtime *rt = pr_lua_runtime(L, pr_lua_of(L), 2);
+    PR_SET(rt->tick->virtual_ns, PR_GET(rt->tick->virtual_ns) + (uint64_t)(luaL_checknumber(L, 1) * 1e9));
+    return 0;
+}
+
+static int l_stall(lua_State *L)
+{
+    pr_explore *e = explored(L, pr_lua_of(L));
+    e->stalled = (uint32_t)luaL_checkinteger(L, 1);
+    e->stalled_until = e->turns + (uint64_t)luaL_checknumber(L, 2);
+    return 0;
+}
+
+static int l_fail_alloc(lua_State *L)
+{
+    lua_pushboolean(L, pr_alloc_failed());
+    pr_alloc_fail_at((long)luaL_checkinteger(L, 1));
     return 1;
 }
 
@@ -336,7 +380,8 @@ void pr_lua_open_explore(lua_State *L, pr_lua *x)
     static const luaL_Reg outside[] = {
         {"is_running", l_is_running}, {"probe_open", l_probe_open}, {"probe_swap", l_probe_swap}, {"explore_wait", l_wait}, {"explore_state", l_state},
         {"explore_happened", l_happened}, {"explore_fault", l_fault}, {"explore_fault_done", l_fault_done}, {"explore_clear", l_clear},
-        {NULL, NULL}};
+        {"explore_reseed", l_reseed}, {"explore_turns", l_turns}, {"explore_jump", l_jump}, {"explore_stall", l_stall},
+        {"explore_fail_alloc", l_fail_alloc}, {NULL, NULL}};
     pr_lua_add(L, x, x->w ? inside : outside);
     if (x->w)
         return;

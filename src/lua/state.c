@@ -140,7 +140,7 @@ void pr_lua_open(lua_State *L, pr_lua *x)
     lua_setfield(L, -2, "inside");
     lua_pushboolean(L, x->rt && x->rt->config.seeded);
     lua_setfield(L, -2, "seeded");
-    lua_pushboolean(L, x->explore != NULL);
+    lua_pushboolean(L, x->explore && !x->explore->plain);
     lua_setfield(L, -2, "explored");
     lua_pushboolean(L, pr_lua_host(x) != NULL);
     lua_setfield(L, -2, "hosted");
@@ -232,7 +232,8 @@ static int l_open_worker(lua_State *L)
         x->terminal = paths->terminal;
     }
     /* What is typed at a prompt must be stoppable, and compiled code looks at nothing while it runs. */
-    if (x->w->dispatcher->interpreted)
+    bool tested = x->explore && !x->explore->plain;   /* lives for milliseconds: what is compiled would cost more than it gains */
+    if (x->w->dispatcher->interpreted || tested)
         luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
     if (host)
         pr_lua_host_before(L, x, host);

@@ -292,7 +292,8 @@ function context.new(records)
         for _, it in ipairs(core.explore_happened(1)) do
           name = it.actor == ref and it.name or name
         end
-        name = name or pierrot.is_alive(ref) and pierrot.info(ref).behaviour or tostring(ref)
+        local info = core.is_running() and pierrot.info(ref)
+        name = name or info and info.behaviour or text
       end
       counts[name] = (counts[name] or 0) + 1
       by_ref[ref] = counts[name] == 1 and name or ("%s#%d"):format(name, counts[name])
