@@ -15,7 +15,7 @@
 
 char pr_lua_sentinel;
 
-enum { RELEASES = 512, STEP = 32 };   /* so many ended actors for a step of the collector, of so many KB */
+enum { RELEASES = 512, STEP = 128 };   /* so many ended actors for a step of the collector, of so many KB */
 
 int pr_lua_decode_message(lua_State *L);
 
