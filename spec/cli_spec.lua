@@ -1,4 +1,5 @@
 -- The `pierrot` command: what it prints, on which stream, its exit status, and when the process ends.
+-- sanitizers: address
 
 local script = require "support.script"
 local quote = script.quote

@@ -1,5 +1,6 @@
 -- What scripts may do without taking the process down: each case runs in a process of its own, which must end by
 -- itself, with the wanted output, never by a signal.
+-- sanitizers: address
 
 local script = require "support.script"
 

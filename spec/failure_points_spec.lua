@@ -5,6 +5,7 @@
 --
 -- Mutants caught: a child whose decision has failed forgotten when its parent is resumed; timers of `stop` that outlive it;
 -- a failed `start` that is owed a `stop`; the limit not counted for a failed `start`.
+-- sanitizers: address
 
 local pierrot = require "pierrot"
 local times = require "support.times"

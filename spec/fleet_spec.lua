@@ -1,5 +1,6 @@
 --- examples/fleet.lua in small: 2,000 devices, a short reporting period, many malformed readings.
 -- What it prints must add up. PIERROT_BIN names the command to test; default build/pierrot.
+-- sanitizers: thread
 
 local pierrot_bin = os.getenv("PIERROT_BIN") or "build/pierrot"
 

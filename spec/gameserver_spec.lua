@@ -4,6 +4,7 @@
 --
 -- Mutants caught: a tick that does not look at its budget; an answer that finds no client; a director that takes any tuning; an
 -- end that is not told to the map.
+-- sanitizers: thread
 
 local script = require "support.script"
 local quote, sh = script.quote, script.sh

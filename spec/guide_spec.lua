@@ -7,6 +7,7 @@
 -- An example whose first line is `-- plain` is a program for luajit, the others are for `pierrot run`.
 --
 -- PIERROT_BIN, PIERROT_LUAJIT and PIERROT_BUILD name what is tested; spec/run sets them.
+-- sanitizers: address
 
 local DOCUMENTS = { "README.md", "docs/guide.md", "docs/flow.md", "docs/reload.md", "docs/testing.md" }
 -- What these use, others show sanitizers.

@@ -2,6 +2,7 @@
 --- Mutants that these tests have seen: groups that keep the figures of the last picture, a stop without its question; rates of
 --- more than their window, or that stay; marks of messages that are not forgotten when these are handled; a look that wakes
 --- nobody who waits.
+-- sanitizers: address
 
 local script = require "support.script"
 local Pty = require "support.pty"

@@ -1,5 +1,6 @@
 --- examples/wordcount.lua counts what coreutils count: over the licence texts, and over files made
 -- to be awkward. PIERROT_BIN names the command to test; default build/pierrot.
+-- sanitizers: address
 
 local pierrot_bin = os.getenv("PIERROT_BIN") or "build/pierrot"
 local licences = "/usr/share/common-licenses"
