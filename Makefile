@@ -178,8 +178,8 @@ test-build: all tests $(if $(SANITIZE),$(BUILD)/luajit-host)
 reference: ## write docs/reference.md from the annotations in lua/pierrot/meta.lua
 	$(Q)$(LUAJIT) src/lua/reference.lua lua/pierrot/meta.lua >docs/reference.md
 
-check: ## luacheck, cppcheck, layout rules, SPIN models
-	@.ci/setup run test
+check: ## luacheck, warnings of gcc and clang, clang-tidy, cppcheck, layout rules, SPIN models
+	@.ci/setup run test check
 	$(SUBMAKE) module library
 	@spec/check "$(BUILD)"
 

@@ -232,31 +232,31 @@ void pr_behaviour_hold(pr_behaviour *b)
 
 void pr_behaviour_drop(pr_behaviours *t, pr_behaviour *b)
 {
-    /* acq_rel: what other holders did with it happened before it goes */
-    if (atomic_fetch_sub_explicit(&b->references, 1, memory_order_acq_rel) != 1)
-        return;
-    pthread_mutex_lock(&t->lock);
-    if (!b->is_private) {
-        pr_behaviour **at = &t->bucket[b->hash & 255];
-        while (*at != b)
-            at = &(*at)->next;
-        *at = b->next;
-    }
-    b->next_version->previous_version = b->previous_version;
-    b->previous_version->next_version = b->next_version;
-    if (t->free_count == t->free_capacity) {
-        uint32_t capacity = t->free_capacity ? 2 * t->free_capacity : 64;
-        uint32_t *grown = pr_realloc(t->free, capacity * sizeof *grown);
-        if (grown) {
-            t->free = grown;
-            t->free_capacity = capacity;
+    /* Each version holds the next newer one. A loop: there may be any number of them.
+     * acq_rel: what other holders did with it happened before it goes. */
+    while (b && atomic_fetch_sub_explicit(&b->references, 1, memory_order_acq_rel) == 1) {
+        pthread_mutex_lock(&t->lock);
+        if (!b->is_private) {
+            pr_behaviour **at = &t->bucket[b->hash & 255];
+            while (*at != b)
+                at = &(*at)->next;
+            *at = b->next;
         }
+        b->next_version->previous_version = b->previous_version;
+        b->previous_version->next_version = b->next_version;
+        if (t->free_count == t->free_capacity) {
+            uint32_t capacity = t->free_capacity ? 2 * t->free_capacity : 64;
+            uint32_t *grown = pr_realloc(t->free, capacity * sizeof *grown);
+            if (grown) {
+                t->free = grown;
+                t->free_capacity = capacity;
+            }
+        }
+        if (t->free_count < t->free_capacity)   /* else the number is lost, which harms nobody */
+            t->free[t->free_count++] = b->index;
+        pthread_mutex_unlock(&t->lock);
+        pr_behaviour *newer = atomic_load_explicit(&b->newer, memory_order_relaxed);
+        release(b);
+        b = newer;
     }
-    if (t->free_count < t->free_capacity)   /* else the number is lost, which harms nobody */
-        t->free[t->free_count++] = b->index;
-    pthread_mutex_unlock(&t->lock);
-    pr_behaviour *newer = atomic_load_explicit(&b->newer, memory_order_relaxed);
-    release(b);
-    if (newer)
-        pr_behaviour_drop(t, newer);
 }

@@ -219,7 +219,7 @@ static void *serve(void *control)
         waits[n++] = (struct pollfd){c->wake, POLLIN, 0};
         waits[n++] = (struct pollfd){c->broken ? -1 : c->listener, POLLIN, 0};
         pthread_mutex_unlock(&c->lock);
-        poll(waits, n, -1);
+        (void)poll(waits, n, -1);   /* failed: nothing is marked, and it tries again */
         pthread_mutex_lock(&c->lock);
         if (waits[clients].revents) {
             uint64_t count;
@@ -331,7 +331,8 @@ static int listen_at(pr_control_socket *c, char *error, size_t cap)
     /* Nobody else may connect, not even between bind and chmod: the mode of the socket is that of its descriptor. */
     if (fd < 0 || fchmod(fd, 0600) != 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
         chmod(c->path, 0600) != 0 || listen(fd, 64) != 0 || lstat(c->path, &at) != 0) {
-        snprintf(error, cap, "control: cannot listen at %s: %s", c->path, strerror(errno));
+        char text[PR_ERROR_TEXT];
+        snprintf(error, cap, "control: cannot listen at %s: %s", c->path, pr_error_text(errno, text));
         if (fd >= 0)
             close(fd);
         return -1;
@@ -339,6 +340,16 @@ static int listen_at(pr_control_socket *c, char *error, size_t cap)
     c->device = at.st_dev;
     c->inode = at.st_ino;
     return fd;
+}
+
+/* 0, or an errno. */
+static int start(pr_control_socket *c)
+{
+    c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int status = c->wake < 0 ? errno : pthread_mutex_init(&c->lock, NULL);
+    if (status == 0)
+        status = pr_cond_init(&c->drained);
+    return status != 0 ? status : pthread_create(&c->thread, NULL, serve, c);
 }
 
 pr_control_socket *pr_control_open(pr_runtime *rt, const char *path, char *error, size_t cap)
@@ -363,9 +374,10 @@ pr_control_socket *pr_control_open(pr_runtime *rt, const char *path, char *error
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    if (opened && ((c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 || pthread_mutex_init(&c->lock, NULL) != 0 ||
-                   pr_cond_init(&c->drained) != 0 || pthread_create(&c->thread, NULL, serve, c) != 0)) {
-        snprintf(error, cap, "control: %s", strerror(errno));
+    int problem = opened ? start(c) : 0;
+    if (problem != 0) {
+        char text[PR_ERROR_TEXT];
+        snprintf(error, cap, "control: %s", pr_error_text(problem, text));
         unlink(c->path);
         opened = false;
     }

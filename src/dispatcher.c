@@ -117,8 +117,9 @@ static pr_status start(pr_runtime *rt, pr_dispatcher *d)
         int status = start_thread(&d->workers[started]);
         if (status != 0) {
             d->open_failed = d->no_threads = true;
+            char text[PR_ERROR_TEXT];
             snprintf(d->error, sizeof d->error, "cannot start thread %u of %u of the dispatcher \"%s\": %s", started + 1,
-                     d->count, d->name, strerror(status));
+                     d->count, d->name, pr_error_text(status, text));
             break;
         }
         d->workers[started].has_thread = true;

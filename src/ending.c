@@ -210,7 +210,7 @@ static void rebirth(pr_worker *w, pr_actor *a)
     }
     pr_unstash(w, a);
     a->flags = (uint16_t)((a->flags & (PR_FLAG_APART | PR_FLAG_FLOATS)) | PR_FLAG_NEW);
-    PR_SET(a->gate, PR_GET(a->gate) & ~PR_GATE_STOPPING);
+    PR_SET(a->gate, (uint8_t)(PR_GET(a->gate) & ~(unsigned)PR_GATE_STOPPING));
     if (a->extra) {
         pr_worker_clock(w);
         a->extra->life_ms = w->now_ms;

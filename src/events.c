@@ -84,7 +84,7 @@ int pr_event_subscribe(pr_runtime *rt, uint64_t id, enum pr_topic topic)
     pr_status watched = topic == PR_TOPIC_SLOW_TURN ? pr_watchdog_wanted(rt) : PR_OK;
     if (watched != PR_OK)
         pr_event_unsubscribe(rt, id, topic);
-    return watched;
+    return (int)watched;
 }
 
 /* topic PR_TOPICS: all. How many. */

@@ -18,13 +18,15 @@ pr_explore *pr_explore_new(uint64_t seed, const uint32_t *only, uint32_t count)
     e->seed = seed;
     e->turns_most = UINT64_MAX;
     e->only = only != NULL;
-    if (count > 0 && !(e->drawn = pr_alloc(count * sizeof *only))) {
-        pr_free(e);
-        return NULL;
-    }
-    if (count > 0)
+    if (only && count > 0) {
+        e->drawn = pr_alloc(count * sizeof *only);
+        if (!e->drawn) {
+            pr_free(e);
+            return NULL;
+        }
         memcpy(e->drawn, only, count * sizeof *only);
-    e->drawn_count = count;
+        e->drawn_count = count;
+    }
     return e;
 }
 
@@ -316,7 +318,7 @@ void pr_explore_failed(pr_worker *w, pr_actor *a, const pr_msg *failure, const c
 void pr_explore_ended(pr_worker *w, pr_actor *a, const pr_msg *reason)
 {
     pr_explored *x = note(w, a, PR_EXPLORED_END);
-    uint32_t len;
+    uint32_t len = 0;
     const char *text = x && reason && reason->count > 0 ? pr_msg_first_string(reason, &len) : NULL;
     if (text)
         x->text = copy_of(text, len);

@@ -30,6 +30,15 @@ int pr_log_level_parse(const char *name)
     return -1;
 }
 
+const char *pr_error_text(int problem, char text[PR_ERROR_TEXT])
+{
+#ifdef __GLIBC__
+    return strerror_r(problem, text, PR_ERROR_TEXT);
+#else
+    return strerror_r(problem, text, PR_ERROR_TEXT) == 0 ? text : "unknown error";
+#endif
+}
+
 int pr_write_all(int fd, const char *bytes, size_t len)
 {
     while (len > 0) {
@@ -39,7 +48,7 @@ int pr_write_all(int fd, const char *bytes, size_t len)
             len -= (size_t)wrote;
         } else if (wrote == 0) {
             return EIO;
-        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        } else if (errno == EAGAIN) {
             if (poll(&(struct pollfd){fd, POLLOUT, 0}, 1, -1) < 0 && errno != EINTR)
                 return errno;
         } else if (errno != EINTR) {
@@ -62,7 +71,7 @@ size_t pr_log_line(char *to, const char *text, size_t len, bool lines)
             *at++ = '\t';
         } else {
             *at++ = '\\';
-            *at++ = c == '\n' ? 'n' : c == '\t' ? 't' : c == '\r' ? 'r' : 'x';
+            *at++ = (char)(c == '\n' ? 'n' : c == '\t' ? 't' : c == '\r' ? 'r' : 'x');
             if (at[-1] == 'x') {
                 *at++ = hex[c >> 4];
                 *at++ = hex[c & 15];

@@ -56,6 +56,9 @@ void pr_log_gate_flush(pr_log *log);
 const char *pr_log_level_name(enum pr_log_level level);
 /* All of it, waiting where the descriptor is non-blocking. 0, or an errno. Any thread. */
 int pr_write_all(int fd, const char *bytes, size_t len);
+/* What an errno means, in `text` or in memory that lasts. strerror is not promised to be safe among threads. */
+enum { PR_ERROR_TEXT = 80 };
+const char *pr_error_text(int problem, char text[PR_ERROR_TEXT]);
 /* -1: no such level */
 int pr_log_level_parse(const char *name);
 

@@ -214,7 +214,7 @@ static size_t try_at_once(pr_log_writer *w, const char *line, size_t len)
         ssize_t wrote = write(w->fd, line + done, len - done);
         if (wrote > 0) {
             done += (size_t)wrote;
-        } else if (wrote < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+        } else if (wrote < 0 && errno == EAGAIN) {
             return done;
         } else if (wrote == 0 || errno != EINTR) {
             count_dropped(w, 1);
@@ -371,7 +371,9 @@ pr_log_writer *pr_log_writer_open(const pr_log_target *target, char *error, size
         w->last_lines = true;
     }
     if (!w->call && w->fd < 0) {
-        snprintf(error, cap, "log: cannot write to %s: %s", target->path ? target->path : "standard error", strerror(errno));
+        char text[PR_ERROR_TEXT];
+        snprintf(error, cap, "log: cannot write to %s: %s", target->path ? target->path : "standard error",
+                 pr_error_text(errno, text));
         drop(w);
         return NULL;
     }

@@ -163,7 +163,7 @@ static inline void pr_msg_copy_image(void *to, const pr_msg *m)
     const unsigned char *from = (const unsigned char *)m + sizeof m->next;
     if (m->class == 0) {
         memcpy(at, from, 8);
-        for (int i = 0; i < 3; i++)
+        for (size_t i = 0; i < 3; i++)
             *(pair *)(void *)(at + 8 + 16 * i) = *(const pair *)(const void *)(from + 8 + 16 * i);
     } else {
         memcpy(at, from, offsetof(pr_msg, data) - sizeof m->next + m->size);

@@ -178,7 +178,9 @@ static void told_of_exit(pr_worker *w, pr_actor *a, pr_msg *m)
     pr_end me = pr_actor_end_of(w, a, pr_actor_id(a));
     if (!a->extra || !pr_ties_take_exit(&me, m)) {
         pr_msg_free(&w->pool, m);
-    } else if (a->ops->kin && a->ops->kin->traps && a->ops->kin->traps(w, a)) {
+        return;
+    }
+    if (a->ops->kin && a->ops->kin->traps && a->ops->kin->traps(w, a)) {
         m->kind = PR_MSG_USER;
         PR_BUMP(w->counters.sent, 1);
         if (PR_GET(a->gate) & PR_GATE_BOXED) {

@@ -15,9 +15,10 @@ uint64_t pr_now_ns(void)
 int pr_cond_init(pthread_cond_t *cond)
 {
     pthread_condattr_t attr;
-    if (pthread_condattr_init(&attr) != 0)
-        return -1;
-    int status = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    int status = pthread_condattr_init(&attr);
+    if (status != 0)
+        return status;
+    status = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     if (status == 0)
         status = pthread_cond_init(cond, &attr);
     pthread_condattr_destroy(&attr);

@@ -139,7 +139,7 @@ static void follow_target(pr_worker *w, pr_user_timer *t)
     uint8_t seen = atomic_load_explicit(&a->named, memory_order_seq_cst), wanted;
     do {
         uint32_t by = seen >> PR_TIMED_SHIFT;
-        wanted = (uint8_t)((seen & ~PR_TIMED) | (by == 0 ? me : by == me ? by : PR_TIMED_BY_SEVERAL) << PR_TIMED_SHIFT);
+        wanted = (uint8_t)((seen & ~(uint32_t)PR_TIMED) | (by == 0 ? me : by == me ? by : PR_TIMED_BY_SEVERAL) << PR_TIMED_SHIFT);
     } while (wanted != seen && !atomic_compare_exchange_weak_explicit(&a->named, &seen, wanted, memory_order_seq_cst,
                                                                       memory_order_seq_cst));
     /* seq_cst, as the id's clearing and the look at `named` in pr_user_timers_orphan: either we see that it has ended, or

@@ -85,7 +85,7 @@ void pr_share_hold(pr_share *s)
     atomic_fetch_add_explicit(&s->references, 1, memory_order_relaxed);
 }
 
-void pr_share_drop(pr_share *s)
+void pr_share_drop(pr_share *s)   // NOLINT(misc-no-recursion): as deep as share.lua lets them be nested
 {
     /* acq_rel: what other holders did with it happened before it goes */
     if (atomic_fetch_sub_explicit(&s->references, 1, memory_order_acq_rel) != 1)
@@ -98,7 +98,7 @@ void pr_share_drop(pr_share *s)
     *at = s->next;
     count(t, s, -1);
     pthread_mutex_unlock(&t->lock);
-    for (uint32_t i = 0; i < s->inner_count; i++)   /* as deep as share.lua lets them be nested */
+    for (uint32_t i = 0; i < s->inner_count; i++)
         pr_share_drop(s->inner[i]);
     release(s);
 }

@@ -177,7 +177,7 @@ static bool wait_for(pr_terminal *t, bool key)
 {
     struct pollfd waits[] = {{t->wake, POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
     leave(t);
-    poll(waits, key ? 2 : 1, -1);
+    (void)poll(waits, key ? 2 : 1, -1);   /* interrupted: nothing is marked, the caller looks */
     enter(t);
     if (waits[0].revents) {
         uint64_t count;
@@ -256,7 +256,7 @@ static int advance(const pr_terminal *t, const char *text, size_t len, int at)
     mbstate_t state = {0};
     while (len > 0) {
         wchar_t c;
-        size_t n = mbrtowc(&c, text, len, &state);
+        size_t n = mbrtowc(&c, text, len, &state);   // NOLINT(concurrency-mt-unsafe): with a state of its own it is safe
         int width = 1;
         if (n == (size_t)-1 || n == (size_t)-2 || n == 0) {
             n = 1;
@@ -350,7 +350,7 @@ static int read_key(EditLine *el, wchar_t *key)
             t->editing = false;
             return 0;
         }
-        size_t made = mbrtowc(key, bytes + n, 1, &state);
+        size_t made = mbrtowc(key, bytes + n, 1, &state);   // NOLINT(concurrency-mt-unsafe): as above
         n++;
         if (made == (size_t)-2 && n < sizeof bytes)
             continue;
@@ -498,7 +498,8 @@ static void load_history(pr_terminal *t)
     char *line = NULL;
     size_t cap = 0;
     for (ssize_t n; (n = getline(&line, &cap, file)) > 0;) {
-        line[n - 1] = line[n - 1] == '\n' ? 0 : line[n - 1];
+        if (line[n - 1] == '\n')
+            line[n - 1] = '\0';
         enter_history(t, line);
     }
     free(line);
@@ -518,7 +519,7 @@ static void keep_history(pr_terminal *t, const char *line)
     if (fd >= 0) {
         struct stat at;
         record[len] = '\n';
-        if (fstat(fd, &at) == 0 && S_ISREG(at.st_mode) && at.st_size < 8 * HISTORY_BYTES) {
+        if (fstat(fd, &at) == 0 && S_ISREG(at.st_mode) && at.st_size < (off_t)8 * HISTORY_BYTES) {
             ssize_t wrote = write(fd, record, len + 1);   /* a full disk: the line is in memory */
             (void)wrote;
         }

@@ -108,7 +108,7 @@ static void each_arrives_or_is_lost(void **state)
         }
         if (taken + atomic_load(&town.rt->events.lost) != SUBSCRIBERS * total)
             wrong("%llu taken, %llu lost, of %llu", (unsigned long long)taken,
-                  (unsigned long long)atomic_load(&town.rt->events.lost), (unsigned long long)(SUBSCRIBERS * total));
+                  (unsigned long long)atomic_load(&town.rt->events.lost), SUBSCRIBERS * (unsigned long long)total);
         runtime_down(town.rt, NULL);
     }
     assert_true(no_errors());

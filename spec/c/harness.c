@@ -17,7 +17,8 @@ uint64_t times(uint64_t plain, uint64_t sanitized)
 {
     const char *hammer = getenv("PIERROT_HAMMER");
     uint64_t n = under_sanitizer() ? sanitized : plain;
-    return n * (hammer && atoi(hammer) > 0 ? (uint64_t)atoi(hammer) : 1);
+    uint64_t by = hammer ? strtoull(hammer, NULL, 10) : 1;
+    return n * (by > 0 ? by : 1);
 }
 
 /* --- the watchdog */
@@ -63,7 +64,7 @@ static void *watchdog(void *unused)
     uint64_t seen = 0;
     pr_runtime *last = NULL;
     for (int still = 0;; still++) {
-        sleep(1);
+        nanosleep(&(struct timespec){1, 0}, NULL);
         pr_runtime *rt = atomic_load(&watched);
         uint64_t now = atomic_load(&steps);
         if (rt == NULL || rt != last || now != seen)

@@ -112,7 +112,7 @@ static void records_keep_their_order_where_the_reader_is_slow(void **state)
     char error[128] = "";
     pthread_t thread;
     assert_int_equal(pipe(ends), 0);
-    dup2(ends[1], STDERR_FILENO);
+    assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
     close(ends[1]);
     pr_log_writer *w = pr_log_writer_open(&(pr_log_target){0}, error, sizeof error);
     pipe_read r = {ends[0], malloc(MOST), 0};
@@ -122,9 +122,9 @@ static void records_keep_their_order_where_the_reader_is_slow(void **state)
         read_some(&r, 4096);
         take_number(w, number++);
     }
-    pthread_create(&thread, NULL, read_rest, &r);
+    assert_int_equal(pthread_create(&thread, NULL, read_rest, &r), 0);
     pr_log_writer_close(w);
-    dup2(before, STDERR_FILENO);   /* the last of the pipe's writing ends */
+    assert_int_equal(dup2(before, STDERR_FILENO), STDERR_FILENO);   /* the last of the pipe's writing ends */
     close(before);
     pthread_join(thread, NULL);
     close(ends[0]);

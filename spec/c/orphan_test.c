@@ -53,7 +53,7 @@ static void set_outside(world *wd, uint64_t to)
 static void *ends(void *context, unsigned index)
 {
     world *wd = context;
-    uint64_t random = index * 77u + wd->set;
+    uint64_t random = index * UINT64_C(77) + wd->set;
     for (unsigned i = index; i < TARGETS; i += 2) {
         set_outside(wd, wd->targets[below(&random, TARGETS)]);
         if (below(&random, 2))

@@ -63,7 +63,7 @@ static void a_million_in_waves(void **state)
     uint32_t slots = rt->actors.slots;
     pr_counters sum;
     runtime_down(rt, &sum);
-    assert_int_equal(sum.spawned, 4 * WAVE * times(25, 2));
+    assert_int_equal(sum.spawned, UINT64_C(4) * WAVE * times(25, 2));
     /* Four waves at a time, and what workers keep in their caches. */
     assert_in_range(slots, 1, 4 * WAVE + 6 * 2 * 4096);
     free(seen);

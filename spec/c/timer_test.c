@@ -248,7 +248,7 @@ static void sleeping_until_next_ms_is_exact_and_ends(void **state)
             }
         }
         assert_int_equal(fired, N);
-        assert_true(wakes <= N * PR_WHEEL_LEVELS);
+        assert_true(wakes <= (size_t)N * PR_WHEEL_LEVELS);
         assert_true(pr_wheel_next_ms(&w) == UINT64_MAX);
     }
 }

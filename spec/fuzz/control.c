@@ -136,7 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         set_up();
     input in = {data, data + size};
     uint8_t flags = take(&in);
-    size_t piece = flags & 4 ? 1 + take(&in) : SIZE_MAX;
+    size_t piece = flags & 4 ? (size_t)1 + take(&in) : SIZE_MAX;
     bool stays = flags & 1;
     int fd = dial();
     const uint8_t *bytes;

@@ -38,7 +38,7 @@ static void push_key(const pierrot_value *v)
 /* The value on top is what the cursor has given; it is left there. */
 static void check_same(const pierrot_value *v, int depth)
 {
-    size_t size;
+    size_t size = 0;
     int type = lua_type(L, -1), top = lua_gettop(L);
     HOLDS(depth < DEPTH);
     luaL_checkstack(L, 10, "compare");

@@ -335,7 +335,7 @@ static size_t key_bytes(const uint8_t *at, const uint8_t *end, const uint8_t **k
 static pierrot_status check_keys(pierrot_message *m, const uint8_t *at, const uint8_t *end, uint32_t pairs)
 {
     enum { FEW = 16 };
-    size_t size = 2 * FEW;
+    size_t size = (size_t)2 * FEW;
     while (size < 2 * (size_t)pairs)
         size *= 2;
     uint32_t few[2 * FEW], *places = few;   /* offset + 1 of a key, 0: free */
@@ -389,7 +389,8 @@ pierrot_status pierrot_put_end(pierrot_message *m)
     return PIERROT_OK;
 }
 
-pierrot_status pierrot_put_value(pierrot_message *m, const pierrot_value *v)
+/* As deep as a message may be: begin_table refuses more. */
+pierrot_status pierrot_put_value(pierrot_message *m, const pierrot_value *v)   // NOLINT(misc-no-recursion)
 {
     if (!m || !v)
         return m ? wrong(m, PIERROT_INVALID) : PIERROT_INVALID;

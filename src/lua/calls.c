@@ -382,7 +382,7 @@ static int l_spawn(lua_State *L)
     }
     if (lua_gettop(L) > 5)
         s.args = pr_lua_encode(L, x, 6, "argument", 2);
-    uint64_t id;
+    uint64_t id = 0;
     rare r = {0};
     if (lua_istable(L, 5) && !rare_options(L, x, &r, &s)) {
         if (s.args)

@@ -306,7 +306,7 @@ static pr_msg *encode_any(lua_State *L, pr_lua *x, int from, const char *label)
     for (int i = first_blob; first_blob && i <= top; i++) {
         if (!serialized(lua_type(L, i)) || has_bit(&f, f.shared, i - from))
             continue;
-        int status;
+        int status = 0;
         luaL_checkstack(L, 8, "message");
         lua_pushvalue(L, i);
         blob++;

@@ -71,7 +71,7 @@ enum { PIECE = 16384 };   /* bytes of output in one line */
 int pr_lua_control_write(pr_lua *x, double client, const char *bytes, size_t len)
 {
     static const char head[] = "{\"out\":\"", tail[] = "\"}\n";
-    char line[sizeof head + 6 * PIECE + sizeof tail];
+    char line[sizeof head + (size_t)6 * PIECE + sizeof tail];
     pr_control_socket *c = socket_of(x->rt);
     while (c && len > 0) {
         size_t take = len < PIECE ? len : PIECE;
@@ -258,16 +258,19 @@ static int l_client_open(lua_State *L)
         l->keys = l->signals = -1;
         l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        pthread_mutex_init(&l->lock, NULL);
-        if (l->fd >= 0 && l->wake >= 0 && connect(l->fd, (struct sockaddr *)&address, sizeof address) == 0) {
+        if (l->fd < 0 || l->wake < 0 || connect(l->fd, (struct sockaddr *)&address, sizeof address) != 0)
+            problem = errno;
+        else
+            problem = pthread_mutex_init(&l->lock, NULL);
+        if (problem == 0) {
             x->connection = l;
             lua_pushboolean(L, 1);
             return 1;
         }
-        problem = errno;
     }
     lua_pushnil(L);
-    lua_pushstring(L, l ? strerror(problem) : "not enough memory");
+    char text[PR_ERROR_TEXT];
+    lua_pushstring(L, l ? pr_error_text(problem, text) : "not enough memory");
     return 2;   /* the process is about to end */
 }
 
@@ -379,8 +382,10 @@ static int l_client_wait(lua_State *L)
         struct pollfd waits[] = {{l->fd, POLLIN, 0}, {l->wake, POLLIN, 0}, {l->keys, POLLIN, 0}, {l->signals, POLLIN, 0}};
         uint64_t now_ns = due_ns == UINT64_MAX ? 0 : pr_now_ns();
         int ready = poll(waits, 4, due_ns == UINT64_MAX ? -1 : now_ns >= due_ns ? 0 : (int)((due_ns - now_ns) / 1000000) + 1);
-        if (ready < 0 && errno != EINTR)
-            return luaL_error(L, "%s", strerror(errno));
+        if (ready < 0 && errno != EINTR) {
+            char text[PR_ERROR_TEXT];
+            return luaL_error(L, "%s", pr_error_text(errno, text));
+        }
         if (ready == 0)
             return 0;
         if (waits[1].revents) {
@@ -413,9 +418,9 @@ static int l_terminal_write(lua_State *L)
     const char *text = luaL_checklstring(L, 1, &len);
     if (pr_terminal_on_screen(x->terminal)) {
         pr_terminal_write(x->terminal, text, len);
-    } else {
-        fwrite(text, 1, len, stdout);
-        fflush(stdout);
+    } else if (fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0) {
+        char why[PR_ERROR_TEXT];
+        return luaL_error(L, "cannot write to standard output: %s", pr_error_text(errno, why));
     }
     return 0;
 }

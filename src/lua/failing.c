@@ -40,7 +40,7 @@ static void put(writer *t, const char *s, size_t n)
     t->at += n;
 }
 
-#define PUT(t, literal) put((t), literal, sizeof literal - 1)
+#define PUT(t, literal) put((t), (literal), sizeof(literal) - 1)
 
 static void put_number(writer *t, int number)
 {

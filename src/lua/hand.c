@@ -197,7 +197,7 @@ static void take_into_hand(pr_lua *x, pr_msg *m)
 static int again(lua_State *L);
 
 /* Under pcall where a box must be let go after an error. */
-static int take(lua_State *L)
+static int take(lua_State *L)   // NOLINT(misc-no-recursion): for a timer that is being cancelled now
 {
     pr_lua *x = pr_lua_of(L);
     pr_runtime *rt = pr_lua_runtime(L, x, 2);
@@ -277,7 +277,7 @@ static int take(lua_State *L)
     return 2;
 }
 
-static int again(lua_State *L)
+static int again(lua_State *L)   // NOLINT(misc-no-recursion)
 {
     pr_lua *x = pr_lua_of(L);
     looked(x);

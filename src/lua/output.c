@@ -163,7 +163,8 @@ static int result(lua_State *L, int status)
         return 1;
     }
     lua_pushnil(L);
-    lua_pushstring(L, strerror(status));
+    char text[PR_ERROR_TEXT];
+    lua_pushstring(L, pr_error_text(status, text));
     lua_pushinteger(L, status);
     return 3;
 }
@@ -188,11 +189,11 @@ static int l_print(lua_State *L)
     luaL_buffinit(L, &line);
     for (int i = 1; i <= n; i++) {
         if (i > 1)
-            luaL_addchar(&line, '\t');
+            luaL_addlstring(&line, "\t", 1);
         lua_pushvalue(L, i);
         luaL_addvalue(&line);
     }
-    luaL_addchar(&line, '\n');
+    luaL_addlstring(&line, "\n", 1);
     luaL_pushresult(&line);
     size_t len;
     const char *text = lua_tolstring(L, -1, &len);

@@ -178,7 +178,8 @@ static int l_cycle(lua_State *L)
     pr_lua *x = pr_lua_of(L);
     if (!x->closing) {
         PR_BUMP(x->w->collections, 1);
-        lua_cpcall(L, l_mark_cycle, NULL);
+        if (lua_cpcall(L, l_mark_cycle, NULL) != 0)
+            lua_pop(L, 1);
     }
     return 0;
 }
@@ -318,7 +319,8 @@ void pr_lua_collect_refused(pr_lua *x)
     x->heap.refused = false;
     lua_rawgeti(x->L, LUA_REGISTRYINDEX, x->collect);
     lua_pushinteger(x->L, -1);
-    lua_pcall(x->L, 1, 0, 0);
+    if (lua_pcall(x->L, 1, 0, 0) != 0)
+        lua_pop(x->L, 1);   /* a finalizer had no memory either; the next collection goes on */
 }
 
 void pr_lua_enter_worker(pr_worker *w) { pr_lua_here = w ? w->state : NULL; }
