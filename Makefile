@@ -228,7 +228,7 @@ soak: ## everything at once on real threads: make soak MINUTES=10 SOAK=thread|ad
 	$(SUBMAKE) all BUILD="$(SOAK_BUILD)" SANITIZE=$(SOAK)
 	@spec/soak/run "$(SOAK_BUILD)" "$(SOAK)" "$(MINUTES)" "$(SOAK_WORKERS)"
 
-# A fuzz target is a libFuzzer program; it sees the whole runtime, the Lua border included. All run side by side, one a core.
+# A fuzz target is a libFuzzer program; it sees the whole runtime, the Lua border included. All run side by side.
 # What they find lies in build/fuzz/NAME-..., and what they have learnt in build/fuzz/corpus/NAME.
 fuzz: ## run each spec/fuzz/*.c for FUZZ_SECONDS (60); FUZZ=name picks one
 	@.ci/setup run fuzz

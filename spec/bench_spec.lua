@@ -3,6 +3,7 @@
 -- Mutants that these find: an actor that forgets a message, a producer that sends one too few, another random
 -- number on one side, a handler that answers another value.
 -- sanitizers: none
+-- begun first
 
 local bench = require "pierrot.bench"
 local cjson = require "cjson"

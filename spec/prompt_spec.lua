@@ -1,4 +1,5 @@
 --- `pierrot repl` without a terminal: a script of lines. Values, errors, what lasts, the helpers.
+-- begun first
 
 local script = require "support.script"
 local quote = script.quote

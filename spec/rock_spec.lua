@@ -1,5 +1,6 @@
 -- The rock: built from the source rock of what is committed, packed, and installed into an empty tree from a server that
 -- is a directory, with what it depends on made into rocks of what this machine has. No network.
+-- begun first
 
 local script = require "support.script"
 local quote, sh = script.quote, script.sh

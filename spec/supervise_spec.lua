@@ -3,6 +3,7 @@
 -- Mutants caught: CHILD_ENDS in the user lane; no decision while a handler is suspended; a second failure while a group
 -- is held counted; siblings stopped oldest first; HOLD skipped for an idle child; a token that a failed start keeps;
 -- resume that ends timers; back-off that never grows; messages handled during a back-off.
+-- begun first
 
 local pierrot = require "pierrot"
 local times = require "support.times"

@@ -1,4 +1,5 @@
 --- `pierrot repl` in a terminal: typing, editing, completion, history, the interrupt key, what others print meanwhile.
+-- begun first
 
 local script = require "support.script"
 local Pty = require "support.pty"

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CLOSE_MS = 2000, LAST_MS = 1000 };
+enum { CLOSE_MS = 2000, LAST_MS = 1000, FIRST_ROOM = 4 * 1024 };
 
 struct pr_log_writer {
     int fd;                    /* -1: `call` */
@@ -29,7 +29,9 @@ struct pr_log_writer {
     pthread_mutex_t lock;      /* guards what follows */
     pthread_cond_t changed;
     char *fill, *spare;        /* records are put into `fill`; the thread writes the other one */
+    size_t room, spare_room;   /* their sizes: they grow as they are needed, up to `capacity` */
     size_t filled, capacity;
+    pr_memory *memory;         /* that they come from, whichever thread's turn it is */
     bool writing;              /* the thread has the other one in hand */
     uint64_t taken, written;   /* bytes: `written` also counts what could not be */
     uint32_t dropped;          /* since the last record that said so */
@@ -110,9 +112,11 @@ static void *write_records(void *writer)
         if (w->filled == 0)
             break;
         char *bytes = w->fill;
-        size_t len = w->filled;
+        size_t len = w->filled, room = w->room;
         w->fill = w->spare;
+        w->room = w->spare_room;
         w->spare = bytes;
+        w->spare_room = room;
         w->filled = 0;
         w->writing = true;
         pthread_mutex_unlock(&w->lock);
@@ -204,6 +208,27 @@ static size_t as_json(pr_log_writer *w, char *line, enum pr_log_level level, con
 
 /* --- any thread */
 
+/* Under the lock: whether `len` more bytes have room in the buffer, which grows for them if it may. */
+static bool has_room(pr_log_writer *w, size_t len)
+{
+    if (len <= w->room - w->filled)
+        return true;
+    if (len > w->capacity - w->filled)
+        return false;
+    size_t room = w->room;
+    while (room - w->filled < len)
+        room = room > w->capacity / 2 ? w->capacity : room * 2;
+    pr_memory *here = pr_memory_here;
+    pr_memory_here = w->memory;
+    char *fill = pr_realloc(w->fill, room);
+    pr_memory_here = here;
+    if (!fill)
+        return false;
+    w->fill = fill;
+    w->room = room;
+    return true;
+}
+
 /* Under the lock. How much of the line has been written at once: all, where it could not be written at all. */
 static size_t try_at_once(pr_log_writer *w, const char *line, size_t len)
 {
@@ -227,7 +252,7 @@ static size_t try_at_once(pr_log_writer *w, const char *line, size_t len)
 /* Under the lock: a record, as `head` and `body`, of which there may be none. */
 static void append(pr_log_writer *w, const void *head, size_t head_len, const char *body, size_t len)
 {
-    if (head_len + len > w->capacity - w->filled) {
+    if (!has_room(w, head_len + len)) {
         count_dropped(w, 1);
         return;
     }
@@ -243,7 +268,7 @@ static void put(void *writer, const char *line, size_t len)
 {
     pr_log_writer *w = writer;
     pthread_mutex_lock(&w->lock);
-    size_t done = len <= w->capacity ? try_at_once(w, line, len) : 0;   /* what is begun must find room for its rest */
+    size_t done = has_room(w, len) ? try_at_once(w, line, len) : 0;   /* what is begun must find room for its rest */
     if (done < len)
         append(w, line + done, len - done, NULL, 0);
     pthread_mutex_unlock(&w->lock);
@@ -357,7 +382,9 @@ pr_log_writer *pr_log_writer_open(const pr_log_target *target, char *error, size
     w->context = target->context;
     w->json = target->json;
     w->capacity = target->buffer ? target->buffer : PR_LOG_BUFFER;
-    if (!(w->fill = pr_alloc(w->capacity)) || !(w->spare = pr_alloc(w->capacity))) {
+    w->room = w->spare_room = w->capacity < FIRST_ROOM ? w->capacity : FIRST_ROOM;
+    w->memory = pr_memory_here;
+    if (!(w->fill = pr_alloc(w->room)) || !(w->spare = pr_alloc(w->spare_room))) {
         snprintf(error, cap, "log: not enough memory");
         drop(w);
         return NULL;

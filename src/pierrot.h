@@ -121,6 +121,9 @@ typedef enum pierrot_log_level {
     PIERROT_LOG_PRINT    /* what scripts print; always let through */
 } pierrot_log_level;
 
+/* For log_buffer: there is none. */
+#define PIERROT_LOG_DIRECT SIZE_MAX
+
 typedef enum pierrot_mode {
     PIERROT_THREADS,     /* workers have threads of their own */
     PIERROT_TICK         /* there is no thread: pierrot_tick runs everything */
@@ -166,7 +169,7 @@ typedef struct pierrot_source pierrot_source;
 /* Inside a find_module only. `text` is copied. `chunkname`: what tracebacks call it; NULL: the module's name. */
 PIERROT_API pierrot_status pierrot_source_set(pierrot_source *source, const char *text, size_t size, const char *chunkname);
 
-/* A failure of an actor, as it has been logged. All of it is valid during the call only. */
+/* A failure of an actor, as the log has it. All of it is valid during the call only. */
 typedef struct pierrot_failure {
     pierrot_ref actor;
     const char *behaviour;                      /* its behaviour's name */
@@ -203,9 +206,9 @@ typedef struct pierrot_config {
     const pierrot_dispatcher *dispatchers;   /* beside "default", 30 at most; copied. NULL (default): "blocking", of 4 */
     double ask_timeout;      /* seconds that an ask in Lua waits, unless it says how long; default 5 */
 
-    /* The log. NULL (default): nothing is logged. Called on whichever thread has something to say, several at once; text is
-     * of `size` bytes, without a line's end. What scripts print comes here as whole lines, at PIERROT_LOG_PRINT. Whoever logs
-     * waits for it: see log_buffer. */
+    /* The log. NULL (default): nothing is logged. Called on a thread of the runtime's own, a record at a time, and no actor waits
+     * for it: see log_buffer. Text is of `size` bytes, without a line's end. What scripts print comes here as whole lines, at
+     * PIERROT_LOG_PRINT. Not from inside it: pierrot_join, pierrot_free. */
     void (*log)(void *context, pierrot_log_level level, const char *text, size_t size);
     pierrot_log_level log_level;   /* the least that is logged; default PIERROT_LOG_INFO */
     /* Told of each failure, on its worker, before anything follows from it. Default NULL. */
@@ -251,11 +254,12 @@ typedef struct pierrot_config {
     const char *control;
     bool control_readonly;       /* there, only look; default false */
 
-    /* Not 0: `log` is called on a thread of its own, a record at a time, from a buffer of so many bytes (256 or more; there are
-     * two), so that no worker waits for it. What comes while they are full is dropped; a later record says how many, and
-     * log_dropped in pierrot_stats counts them. pierrot_join waits until `log` has been given all there is, two seconds at
-     * most, pierrot_free for the call in hand. Not in tick mode, which has no threads. Default 0: called directly, and nothing
-     * is lost. */
+    /* Bytes of records (256 or more; there are two such buffers, which grow as they are needed) that may wait for `log`. What comes
+     * while they are full is dropped; a later record says how many, and log_dropped in pierrot_stats counts them. pierrot_join waits
+     * until `log` has been given all there is, two seconds at most, pierrot_free for the call in hand; a process that ends without
+     * either loses what waits. Default 0: 1 MB. PIERROT_LOG_DIRECT: `log` is called on whichever thread has something to say,
+     * several at once: nothing is lost, and whoever logs waits for it, a worker with all its actors too. So it is in tick mode,
+     * which has no threads: there on the thread that ticks or calls, and no other number is taken. */
     size_t log_buffer;
 } pierrot_config;
 

@@ -54,12 +54,13 @@ int main(void)
     pierrot_inbox_open(rt, &inbox);
     pierrot_message_clear(m);
     pierrot_put_text(m, "count");
-    if (pierrot_ask_wait(inbox, actor, m, 5000, &answer) == PIERROT_OK && pierrot_read_number(&answer.values, &count))
-        printf("%g greetings, by version %s\n", count, pierrot_version());
+    if (pierrot_ask_wait(inbox, actor, m, 5000, &answer) != PIERROT_OK || !pierrot_read_number(&answer.values, &count))
+        fprintf(stderr, "no answer\n");
 
     pierrot_inbox_close(inbox);
     pierrot_message_free(m);
     pierrot_stop(rt);
-    pierrot_join(rt, 5000);
+    pierrot_join(rt, 5000);   /* what was logged has been shown now */
+    printf("%g greetings, by version %s\n", count, pierrot_version());
     return pierrot_free(rt) == PIERROT_OK && count == 3 ? 0 : 1;
 }

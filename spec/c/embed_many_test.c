@@ -2,7 +2,7 @@
  * after the other: an error, or a failure of one actor, never a crash or a leak.
  *
  * Mutants caught: a definition, an inbox's buckets or a worker's scratch message that is not freed; a thread that is not
- * joined; a dispatcher whose state fails to open and leaves the first ones open. */
+ * joined; a dispatcher whose state fails to open and leaves the first ones open. (Begun first.) */
 #include <pierrot.h>
 
 #include <setjmp.h>

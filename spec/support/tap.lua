@@ -1,6 +1,6 @@
 -- A busted output handler for spec/run: TAP, into the file that PIERROT_TAP names.
 -- Not to stdout, where what tests and their child processes print would come between. Each test is
--- announced before it runs, so that after a crash or a hang the file's last line says which it was.
+-- announced before it runs, so that after a crash or a hang the file's last line says which it was. Then it says how long it took.
 
 local function text_of(message)
   if message == nil then return "error value is nil" end
@@ -46,6 +46,7 @@ return function()
       local list = status == "failure" and handler.failures or handler.errors
       put_failure(list[#list])
     end
+    put(("# took %.2f s"):format(element.duration))
     return nil, true
   end
 

@@ -85,7 +85,7 @@ static const char *problem_of(const pierrot_config *c)
         return "message_limit: 1024 bytes or more expected";
     if (c->instruction_limit && c->libraries & (PIERROT_LIB_DEBUG | PIERROT_LIB_JIT | PIERROT_LIB_FFI | PIERROT_LIB_BYTECODE))
         return "instruction_limit: with debug, jit, ffi or bytecode a script could undo it; leave these out of `libraries`";
-    if (c->log_buffer && c->mode == PIERROT_TICK)
+    if (c->log_buffer && c->log_buffer != PIERROT_LOG_DIRECT && c->mode == PIERROT_TICK)
         return "log_buffer: in tick mode there is no thread that could empty it";
     if (c->log_buffer && c->log_buffer < 256)
         return "log_buffer: 256 bytes or more expected";
@@ -299,7 +299,8 @@ pierrot_status pierrot_start(const pierrot_config *config, pierrot **out, pierro
     char text[512] = "";
     pr_status why = PR_NOMEM;
     pr_log_target log = {.call = log_sink, .context = p, .buffer = all.log_buffer};
-    bool logs = !all.log || !all.log_buffer || (p->log = pr_log_writer_open(&log, text, sizeof text));
+    bool direct = !all.log || all.mode == PIERROT_TICK || all.log_buffer == PIERROT_LOG_DIRECT;
+    bool logs = direct || (p->log = pr_log_writer_open(&log, text, sizeof text));
     configure(p, &core);
     p->rt = logs ? pr_runtime_start_why(&core, text, sizeof text, &why) : NULL;
     if (p->rt && p->log)

@@ -283,6 +283,7 @@ int pr_lua_open_worker(pr_worker *w, char *error, size_t cap)
         return -1;
     }
     lua_settop(L, 0);
+    PR_SET(w->lua_bytes, (size_t)lua_gc(L, LUA_GCCOUNT, 0) * 1024);   /* a worker that has always something to do has a figure too */
     w->state = x;
     return 0;
 }
