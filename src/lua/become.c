@@ -34,16 +34,18 @@ static pr_behaviour *load(lua_State *L, pr_lua *x)
     pr_behaviour *b = pr_behaviour_private(&x->rt->behaviours, name);
     if (!b)
         pr_lua_raise(L, 2, "not enough memory to become something else");
-    lua_pushvalue(L, 3);
-    if (!pr_lua_load_private(L, x, b)) {
-        pr_behaviour_drop(&x->rt->behaviours, b);
-        pr_lua_raise(L, 2, "not enough memory to become something else");
-    }
     struct pr_lua_become *place = &x->becomes[x->become_at++ % PR_LUA_BECOMES];
     if (place->behaviour)
         give_up(x, place->behaviour);
+    place->identity = NULL;   /* held, but not to be found: loading may raise for want of memory */
+    place->behaviour = b;     /* with the reference of its birth */
+    lua_pushvalue(L, 3);
+    if (!pr_lua_load_private(L, x, b)) {
+        place->behaviour = NULL;
+        pr_behaviour_drop(&x->rt->behaviours, b);
+        pr_lua_raise(L, 2, "not enough memory to become something else");
+    }
     place->identity = lua_topointer(L, 1);
-    place->behaviour = b;   /* with the reference of its birth */
     return b;
 }
 

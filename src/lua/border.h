@@ -141,6 +141,7 @@ typedef struct pr_lua {
     pr_lua_handles kept_handles, self_handles;
     pr_loaded *loaded;
     uint32_t loaded_capacity;
+    pr_loaded half_loaded;   /* what a script that is its own behaviour returned, while it is being loaded */
     lua_State *calling;      /* the coroutine in `receive` of an actor with a box, NULL otherwise */
     bool has_mailbox;        /* for the next spawn: see bounded.c */
     pr_box_spec mailbox;

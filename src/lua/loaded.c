@@ -67,16 +67,21 @@ uint32_t pr_loaded_handler(pr_loaded *b, const pr_msg *m, uint32_t *skip)
 
 /* --- loading */
 
+static void free_parts(pr_loaded *b)
+{
+    pr_free(b->rules);
+    pr_free(b->names);
+    b->rules = NULL;
+    b->names = NULL;
+}
+
 static void unload(pr_lua *x, pr_loaded *b)
 {
     if (b->successor)
         pr_behaviour_drop(&x->rt->behaviours, b->successor);
     b->successor = NULL;
     if (b->generation == 0) {   /* half loaded, perhaps, when memory ran out; handles go with the state */
-        pr_free(b->rules);
-        pr_free(b->names);
-        b->rules = NULL;
-        b->names = NULL;
+        free_parts(b);
         return;
     }
     pr_lua_unkeep(x, b->start);
@@ -303,20 +308,22 @@ int pr_lua_become_script(lua_State *L)
     pr_lua *x = pr_lua_of(L);
     pr_loaded *b = pr_loaded_of(x, x->w->running);
     uint32_t generation = b->generation;
-    pr_loaded fresh = {0};
     lua_settop(L, 1);
-    set_loaded(L, x, &fresh);
-    fresh.generation = generation;
+    free_parts(&x->half_loaded);   /* set_loaded may raise, and leave there what it has made */
+    memset(&x->half_loaded, 0, sizeof x->half_loaded);
+    set_loaded(L, x, &x->half_loaded);
+    x->half_loaded.generation = generation;
     unload(x, b);
-    *b = fresh;
+    *b = x->half_loaded;
+    x->half_loaded.rules = NULL;
+    x->half_loaded.names = NULL;
     return 0;
 }
 
 void pr_lua_close_loaded(pr_lua *x)
 {
-    for (uint32_t i = 0; i < x->loaded_capacity; i++) {
-        pr_free(x->loaded[i].names);
-        pr_free(x->loaded[i].rules);
-    }
+    for (uint32_t i = 0; i < x->loaded_capacity; i++)
+        free_parts(&x->loaded[i]);
+    free_parts(&x->half_loaded);
     pr_free(x->loaded);
 }
