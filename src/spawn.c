@@ -73,7 +73,7 @@ static void fill(const birth *b)
     PR_SET(a->first_child, 0);
     PR_SET(a->children, 0);
     PR_SET(a->home, (uint16_t)b->home);
-    PR_SET(a->sched, s->worker ? PR_PINNED : s->call ? PR_IDLE : PR_SCHEDULED);
+    PR_SET(a->sched, s->worker ? PR_PINNED : PR_SCHEDULED);   /* a call: see await_message */
 }
 
 /* Into its family, and known by its id. False: the runtime is shutting down. */
@@ -107,6 +107,16 @@ static pr_status use_dispatcher(pr_runtime *rt, uint8_t index)
     if (status == PR_FAILURE)
         pr_logf(&rt->log, PR_LOG_ERROR, "spawn: %s", error);
     return status;
+}
+
+/* A call is in no queue: what is sent to it makes it ready. Only now: before its id was known, a sender that still had the
+ * record's last bearer in mind could have had it run. What has come meanwhile found it scheduled, and is looked for here as at
+ * the end of a floating turn; all but the message in a box, behind which the call's own will come. */
+static void await_message(pr_runtime *rt, pr_worker *w, pr_actor *a)
+{
+    atomic_store_explicit(&a->sched, PR_IDLE, memory_order_seq_cst);
+    if ((!pr_stack_empty(&a->mailbox) || !pr_stack_empty(&a->control)) && pr_actor_try_schedule(a))
+        pr_make_ready(rt, w, a);
 }
 
 static pr_status be_born(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id)
@@ -156,7 +166,9 @@ static pr_status be_born(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
     PR_COUNT(rt, w, spawned, 1);
     *id = b.id;
     if (!b.home) {
-        if (!s->call)   /* else what is sent to it makes it ready, or has done so already */
+        if (s->call)
+            await_message(rt, w, a);
+        else
             pr_make_ready(rt, w, a);
         return PR_OK;
     }

@@ -137,7 +137,8 @@ function on.start(self, k)
     end
     local starts, rules = a.starts, a.parent.rules
     starts[#starts + 1] = a.failed and a.failed_at or a.life_ms   -- decided at then or later
-    local first = starts[#starts - rules.intensity]
+    -- Whose parent cannot be asked, for want of memory, follows the usual rules for once.
+    local first = starts[#starts - rules.intensity - (self.lacks_memory or 0)]
     if rules.strategy == "one_for_one" and first and self.time - first < rules.period * 1000 - 1 then
       wrong("a%d starts again more often than %d times in %g s", k, rules.intensity, rules.period)
     end
@@ -145,6 +146,7 @@ function on.start(self, k)
   a.ended[a.life] = a.ended[a.life] or self.time
   a.lives, a.life, a.life_ms = a.lives + 1, a.life + 1, self.time
   a.failed, a.started, a.hand, a.finishing, a.stopped, a.starting = false, false, nil, false, false, true
+  a.asking, a.sending = nil, nil
 end
 
 function on.started(self, k)
@@ -286,10 +288,12 @@ end
 
 function on.send(self, from, k, id)
   self:message("m", from, k, id)
+  self:actor(from).sending = k
 end
 
-function on.sent(self, _, k, id, code)
+function on.sent(self, from, k, id, code)
   local m = self:sent(k, id)
+  self:actor(from).sending = nil
   m.bearer = self:actor(k)   -- outside, others have turns before it is sent, and k may have been born again
   self:told(m.bearer, m, code)
 end
@@ -365,13 +369,14 @@ function on.ask(self, from, k, id, ms)
   asker.asking = { m = m, due = self.time + ms, life = asker.life, of = k }
 end
 
--- Whether k waits for whom, directly or through others.
+-- Whether k waits for whom, directly or through others: for an answer, or for room in a mailbox.
 function Model:waits(k, whom, depth)
   local a = self.actors[k]
   if k == whom then
     return true
   end
-  return a and a.asking and depth < 20 and self:waits(a.asking.of, whom, depth + 1) or false
+  local of = a and (a.asking and a.asking.of or a.sending)
+  return of and depth < 20 and self:waits(of, whom, depth + 1) or false
 end
 
 function on.answer(self, from, k, id, code)
@@ -397,7 +402,7 @@ function on.answer(self, from, k, id, code)
       wrong("the ask %d of a%d has failed, and its handler has not", id, from)
     end
   elseif code == CODE.DEADLOCK then
-    if not self:waits(k, from, 0) and not (a.spec and a.spec.overflow == "suspend") and is_sure(asker) then
+    if not self:waits(k, from, 0) and is_sure(asker) then
       wrong("the ask %d of a%d is a deadlock, and a%d does not wait for it", id, from, k)
     end
   elseif m.taken and (code == CODE.DEAD or code == CODE.STOPPING) then
@@ -536,9 +541,9 @@ function on.broken(_, k)
   wrong("a%d takes a message that nobody has sent", k)
 end
 
--- From now on allocations fail: an op may come to nothing, and an actor may fail anywhere.
+-- From now on an allocation fails: an op may come to nothing, and an actor may fail anywhere.
 function on.alloc(self)
-  self.lacks_memory = true
+  self.lacks_memory = (self.lacks_memory or 0) + 1
   for k, a in pairs(self.actors) do
     if k ~= 0 then
       a.sure = false

@@ -81,7 +81,7 @@ end
 local function run(made)
   core.explore_reseed(made.seed)
   take_own()   -- the last one's
-  require("ffi").fill(notes, 12)
+  notes.count, notes.lost, notes.serial = 0, 0, 0
   require("ffi").fill(notes.lives, 64 * 4)
   notes.run = notes.run + 1
   world.open(address)
@@ -120,6 +120,7 @@ local function run(made)
     end_all()
   end)
   core.explore_fail_alloc(0)
+  world.check()
   if ok then
     return nil, seen
   end

@@ -25,15 +25,26 @@ for i, name in ipairs(world.RESULTS) do
   RESULT[name] = i
 end
 
-ffi.cdef [[
+local LAYOUT = [[
 typedef struct {
-  int32_t count, lost, serial, run, interpreted, lives[64];
+  int32_t layout, count, lost, serial, run, interpreted, lives[64];
   struct { int32_t what, who, a, b, c, ms; } list[20000];
 } simulation_notes;
 ]]
+ffi.cdef(LAYOUT)
+
+-- Each state reads this file when it starts. One that has read another one than the first says so in the field that is first
+-- in all of them: see world.check.
+local layout = 0
+for _, text in ipairs { LAYOUT, table.concat(world.NOTES, " ") } do
+  for byte in text:gmatch "." do
+    layout = (layout * 31 + byte:byte()) % 2 ^ 31
+  end
+end
 
 function world.new_notes()
   local notes = ffi.new "simulation_notes[1]"
+  notes[0].layout = layout
   world.kept = notes
   return notes[0], tonumber(ffi.cast("uintptr_t", ffi.cast("void *", notes)))
 end
@@ -42,9 +53,16 @@ local notes, notes_at
 
 function world.open(address)
   notes, notes_at = ffi.cast("simulation_notes *", address), address
+  if notes.layout ~= layout then
+    notes.layout = -1
+  end
   if notes.interpreted == 1 then
     jit.off()
   end
+end
+
+function world.check()
+  assert(notes.layout == layout, "spec/simulation/world.lua has changed while this was running")
 end
 
 local function note(what, who, a, b, c)
