@@ -1,15 +1,14 @@
 /* How a message reaches an actor.
  *
  * Floating actor: into its own mailbox (a stack that many push to), and into a ready queue if it was idle.
- * Pinned actor: appended at once by a sender on its worker; through a channel by one that is pinned elsewhere (see
- * channel.h); through its worker's inbox by everyone else.
+ * Pinned actor: appended at once by a pinned sender on its worker; through its worker's inbox by everyone else.
  *
  * First in, first out from one sender to one target holds across the two seams:
  *  - pinning: the new home is written before the mailbox is closed, so a sender either is in the mailbox
  *    before it is taken over, or finds it closed and then sees the home. What lies in the mailbox is taken
  *    over before the owner looks at its inbox again.
  *  - stealing: a floating sender may be moved to the worker of its target while an earlier message of it
- *    still lies in that worker's inbox. So only pinned senders append directly, and use channels. */
+ *    still lies in that worker's inbox. So only pinned senders append directly. */
 #include "port.h"
 #include "send_timer.h"
 #include "worker.h"
@@ -154,9 +153,7 @@ static pr_status route(pr_runtime *rt, pr_worker *w, pr_msg *m, bool control)
                 append(w, a, m);
             return PR_OK;
         }
-        bool pushed = pinned && !control ? pr_channel_send(w, owner, m)
-                                         : pr_stack_push(control ? &owner->control : &owner->inbox, m);
-        if (!pushed)
+        if (!(control ? pr_stack_push(&owner->control, m) : pr_inbox_push(owner, w, m)))
             return PR_STOPPING;   /* the worker has left */
         if (w)
             PR_BUMP(w->counters.far, 1);

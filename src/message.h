@@ -169,21 +169,6 @@ static inline void pr_msg_copy_image(void *to, const pr_msg *m)
         memcpy(at, from, offsetof(pr_msg, data) - sizeof m->next + m->size);
     }
 }
-/* The message of which `image` is such a copy; timers do not come along. NULL: no memory. */
-static inline pr_msg *pr_msg_from_image(pr_msg_pool *pool, const pr_msg *image)
-{
-    pr_msg *m = pr_msg_new(pool, image->size);
-    if (!m)
-        return NULL;
-    uint8_t class = m->class;
-    if (image->class == 0 && class == 0)
-        pr_msg_copy_image(m, image);
-    else
-        memcpy((unsigned char *)m + sizeof m->next, (const unsigned char *)image + sizeof m->next,
-               offsetof(pr_msg, data) - sizeof m->next + image->size);
-    m->class = class;
-    return m;
-}
 /* Its payload, fresh and complete, refers to shared values: from here on it holds them. */
 void pr_msg_hold_shares(pr_msg *m);
 static inline bool pr_msg_holds(const pr_msg *m) { return m->class & PR_MSG_HOLDS; }

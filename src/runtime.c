@@ -232,8 +232,6 @@ pr_status pr_runtime_join(pr_runtime *rt, uint64_t until_ns)
             pthread_join(rt->workers[i].thread, NULL);
             rt->workers[i].has_thread = false;
         }
-    for (uint32_t i = 0; i < rt->worker_count; i++)
-        pr_channels_end(&rt->workers[i]);
     pr_watchdog_stop(rt);
     return PR_OK;
 }

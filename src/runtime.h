@@ -35,7 +35,6 @@ typedef struct pr_config {
     pr_dispatcher_config dispatchers[PR_DISPATCHERS - 1];
     uint32_t dispatcher_count;
     uint32_t spin;               /* looks before parking, at most */
-    bool channels;               /* messages between workers by channels, see channel.h: false */
     double ask_timeout;          /* seconds */
     enum pr_log_level log_level;
     pr_log_sink log_sink;

@@ -337,7 +337,5 @@ pr_status pr_tick_join(pr_runtime *rt, uint64_t until_ns)
         if (w->opened)
             close_worker(w);
     }
-    for (uint32_t i = 0; i < rt->worker_count; i++)
-        pr_channels_end(&rt->workers[i]);
     return PR_OK;
 }

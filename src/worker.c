@@ -44,14 +44,16 @@ int pr_worker_init(pr_worker *w, pr_runtime *rt, pr_dispatcher *d, uint32_t inde
     w->spin_most = d->index == PR_DISPATCHER_DEFAULT || rt->config.spin < SPIN_LEAST ? rt->config.spin : SPIN_LEAST;
     w->spin = w->spin_most;
     w->steal_from = index - d->first + 1;
-    /* A handler that blocks right after a tell settles nothing. */
-    w->channelless = !rt->config.channels || d->index != PR_DISPATCHER_DEFAULT;
-    pr_stack_open(&w->inbox);
     pr_stack_open(&w->control);
     w->random = (rt->config.seeded ? rt->config.seed : pr_now_ns()) ^ (uint64_t)index << 56;
     w->now_ms = pr_clock_ns(rt) / 1000000;
     pr_wheel_init(&w->wheel, w->now_ms);
-    return pr_parker_init(&w->parker);
+    if (pr_inbox_init(&w->inbox) != 0)
+        return -1;
+    if (pr_parker_init(&w->parker) == 0)
+        return 0;
+    pr_inbox_destroy(&w->inbox);
+    return -1;
 }
 
 void pr_worker_destroy(pr_worker *w)
@@ -61,7 +63,7 @@ void pr_worker_destroy(pr_worker *w)
         w->free_waits = wait->next;
         pr_free(wait);
     }
-    pr_channels_destroy(w);
+    pr_inbox_destroy(&w->inbox);
     pr_free(w->targets.chains);
     pr_parker_destroy(&w->parker);
 }
@@ -215,8 +217,8 @@ static void take_control(pr_worker *w)
     }
 }
 
-/* Channels are emptied no faster than their messages are handled: what waits in them holds up their writers, while what
- * piled up here would leave the caches. */
+/* The inbox is emptied no faster than its messages are handled: what waits there holds up its writers, while what piled up
+ * here would leave the caches. */
 static bool wants_more(pr_worker *w)
 {
     return !w->ready_head || PR_GET(w->counters.handled) - w->far_handled >= w->far_taken ||
@@ -236,24 +238,11 @@ static void take_inboxes(pr_worker *w)
             child = next;
         }
     }
-    if (w->unsettled)
-        pr_channels_settle(w);
     if (wants_more(w)) {
-        w->far_taken = 0;
         w->far_handled = PR_GET(w->counters.handled);
         w->far_turn = PR_GET(w->turn);
-        pr_channels_take(w);
+        w->far_taken = pr_inbox_take(w);
     }
-    for (pr_msg *m = pr_stack_take(&w->inbox), *next; m; m = next) {
-        next = m->next;
-        pr_deliver(w, m);
-    }
-}
-
-/* Something has come in from other threads. seq_cst: the look before parking, after a sender's push or write. */
-static bool is_written(pr_worker *w)
-{
-    return !pr_stack_empty(&w->inbox) || pr_channels_hold(w);
 }
 
 /* --- a turn */
@@ -371,8 +360,8 @@ static bool goes_on_in_line(pr_worker *w)
     if (w->wheel.count > 0 && w->fired_ms != w->now_ms)
         return false;
     uint32_t tick = w->tick + 1;
-    /* The inbox with them: each look takes its cache line from those who are sending. */
-    if (tick % RING_EVERY == 0 && (w->unsettled || !pr_stack_empty(&w->inbox) || (wants_more(w) && pr_channels_hold(w))))
+    /* The inbox with them: each look takes a cache line from those who are sending. */
+    if (tick % RING_EVERY == 0 && wants_more(w) && pr_inbox_written(&w->inbox))
         return false;
     return !(pr_ring_count(&w->ring) > 0 && tick % RING_EVERY == 0) &&
            !((PR_GET(w->dispatcher->global.count) > 0 || PR_GET(w->ended)) && tick % GLOBAL_EVERY == 0);
@@ -603,7 +592,7 @@ enum look { NOTHING, WORK, SMALL_SURPLUS };
 static enum look look_around(pr_worker *w, pr_worker **victim)
 {
     pr_dispatcher *d = w->dispatcher;
-    if (!pr_stack_empty(&w->control) || is_written(w) ||
+    if (!pr_stack_empty(&w->control) || pr_inbox_claimed(&w->inbox) ||
         atomic_load_explicit(&w->ended, memory_order_seq_cst) ||
         atomic_load_explicit(&d->global.count, memory_order_seq_cst) > 0 ||
         atomic_load_explicit(&w->rt->exit, memory_order_seq_cst))
@@ -660,22 +649,15 @@ static pr_actor *sleep_or_watch(pr_worker *w)
     uint32_t looks = w->woke ? 4 * w->spin_most : w->spin;
     w->woke = false;
     for (uint32_t i = 0; i < looks; i++) {
-        if (is_written(w) || !pr_stack_empty(&w->control))
+        if (pr_inbox_written(&w->inbox) || !pr_stack_empty(&w->control))
             return NULL;
         pr_relax();
     }
     if (rt->config.idle_worker && rt->config.idle_worker(w))
         return NULL;
-    if (w->unsettled)
-        pr_channels_settle(w);
     pr_parker_prepare(&w->parker);
     atomic_fetch_add_explicit(&d->sleepers, 1, memory_order_seq_cst);
     enum look seen = look_around(w, &victim);
-    for (int i = 0; i < PR_SETTLING && seen == NOTHING; i++) {
-        pr_relax();
-        if (!pr_channels_settled(w))
-            seen = WORK;
-    }
     if (seen == SMALL_SURPLUS)
         return watch(w, victim);
     if (seen == WORK) {
@@ -823,7 +805,7 @@ bool pr_worker_tick(pr_worker *w)
 
 bool pr_worker_has_work(pr_worker *w)
 {
-    return !pr_stack_empty(&w->control) || is_written(w) || w->ready_head || w->chores & PR_CHORES ||
+    return !pr_stack_empty(&w->control) || pr_inbox_claimed(&w->inbox) || w->ready_head || w->chores & PR_CHORES ||
            atomic_load_explicit(&w->ended, memory_order_seq_cst) || pr_ring_count(&w->ring) > 0 ||
            atomic_load_explicit(&w->dispatcher->global.count, memory_order_seq_cst) > 0 ||
            atomic_load_explicit(&w->rt->exit, memory_order_seq_cst);
@@ -837,11 +819,7 @@ void pr_worker_close_inboxes(pr_worker *w)
         pr_deliver_control(w, m);
     }
     pr_user_timers_end(w, &w->timers);
-    PR_SET(w->left_for_good, true);   /* pr_channels_end does the rest */
-    for (pr_msg *m = pr_stack_close(&w->inbox), *after; m; m = after) {
-        after = m->next;
-        pr_dead_letter(w->rt, w, m, PR_DEAD_SHUTDOWN);
-    }
+    pr_inbox_close(w);
 }
 
 void *pr_worker_main(void *worker)

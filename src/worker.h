@@ -5,7 +5,7 @@
 #define PR_WORKER_H
 
 #include "box.h"
-#include "channel.h"
+#include "inbox.h"
 #include "parker.h"
 #include "runtime.h"
 
@@ -23,10 +23,8 @@ typedef struct pr_timer_targets {
 
 struct pr_worker {
     /* --- others write here */
-    _Alignas(64) pr_stack inbox;              /* user messages for pinned actors, from outside and from floating senders */
+    pr_inbox inbox;                           /* user messages for pinned actors, from everybody else */
     _Alignas(64) pr_stack control;            /* control messages, drained first */
-    _Atomic(pr_channel *) channels_in;        /* from other workers, linked by next_in; only grows. seq_cst push, acquire */
-    _Atomic bool left_for_good;               /* relaxed: what still gets into its channels becomes a dead letter */
     _Atomic(pr_actor *) ended;                /* ended children of parents here, linked by next_free */
     pr_parker parker;
     _Atomic uint64_t interrupt;               /* whose handler is to end, 0: nobody's; relaxed, a PR_MSG_INTERRUPT follows */
@@ -55,11 +53,9 @@ struct pr_worker {
     pr_msg *hand;                             /* the message in hand; `next` leads from one taken by receive to the handler's own */
     pr_wait *resumed;                         /* while ops resume: what the handler waited for */
     pr_msg *failure;                          /* set by ops with PR_FAILED: an ERROR payload, NULL: no memory for it */
-    pr_channel **channels;                    /* to other workers, by their index; NULL while there are none */
-    pr_channel *channels_out;                 /* the same, linked by next_out */
-    bool unsettled;                           /* one of them is: see channel.h */
-    uint64_t far_taken, far_handled, far_turn; /* taken from channels the last time; `handled` and `turn` then */
-    bool channelless;                         /* no new ones are made: there was no memory for one; or see pr_worker_init */
+    uint64_t far_taken, far_handled, far_turn; /* taken from the inbox the last time; `handled` and `turn` then */
+    struct pr_worker *stuck;                  /* when waiting for room in an inbox was of no use: whose, and its turn then */
+    uint64_t stuck_turn;
     pr_msg_pool pool;
     pr_actor_cache actors;
     pr_wheel wheel;

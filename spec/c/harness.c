@@ -41,7 +41,7 @@ __attribute__((no_sanitize("thread"))) static void dump(pr_runtime *rt, int stil
         pr_worker *w = &rt->workers[i];
         fprintf(stderr, "worker %u: %s, ring %u, pinned ready: %s, inbox %s, control %s, ended %s, timers %zu, turns %llu, current %llx\n",
                 i + 1, parker[w->parker.state], pr_ring_count(&w->ring), w->ready_head ? "yes" : "no",
-                pr_stack_empty(&w->inbox) ? "empty" : "not empty", pr_stack_empty(&w->control) ? "empty" : "not empty",
+                pr_inbox_claimed(&w->inbox) ? "not empty" : "empty", pr_stack_empty(&w->control) ? "empty" : "not empty",
                 w->ended ? "yes" : "no", w->wheel.count, (unsigned long long)w->counters.turns,
                 (unsigned long long)w->current);
     }
@@ -141,8 +141,6 @@ static void swallow(void *context, enum pr_log_level level, const char *text, si
     (void)context, (void)level, (void)text, (void)len;
 }
 
-bool with_channels;
-
 pr_runtime *runtime_up_spinning(shape s, uint32_t spin)
 {
     pr_config c;
@@ -151,7 +149,6 @@ pr_runtime *runtime_up_spinning(shape s, uint32_t spin)
     c.workers = s.workers;
     c.throughput = s.throughput;
     c.spin = spin;
-    c.channels = with_channels || s.workers == 4;
     c.log_level = PR_LOG_NONE;
     c.log_sink = swallow;
     pr_runtime *rt = pr_runtime_start(&c, error, sizeof error);

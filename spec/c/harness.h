@@ -34,8 +34,6 @@ extern const shape shapes[SHAPES];   /* 2, 4, 8 workers with a budget of 1 and 3
 /* `plain` in a plain build, `sanitized` under a sanitizer; times PIERROT_HAMMER. */
 uint64_t times(uint64_t plain, uint64_t sanitized);
 
-/* With 4 workers these use channels; set, all do. */
-extern bool with_channels;
 pr_runtime *runtime_up(shape s);
 pr_runtime *runtime_up_spinning(shape s, uint32_t spin);
 /* Stops (when that has not been done), joins, frees. A runtime that does not end by itself is an error. */

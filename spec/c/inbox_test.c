@@ -1,9 +1,9 @@
-/* Channels between workers: order and contents of messages of all sizes, while the ring is empty, full, overflown, and
- * on its way back; memory that runs out for the reader.
+/* A worker's inbox: order and contents of messages of all sizes, from many threads, while the ring is empty, full,
+ * overflown, and on its way back; order beyond that of one sender; memory that runs out for the reader.
  *
- * Mutants caught: the ring not looked at again before the stack beside it is taken (with a pause there: the window is a
- * few instructions); a writer that comes back to the ring while the stack holds something; no room kept for the rest of
- * the ring at its end; a ring that is never full. */
+ * Mutants caught: the stack taken before the ring is empty (with a pause of the writer between its claim and its entry);
+ * the bit cleared before the stack is closed (with a pause there: the window is a few instructions); lines claimed while
+ * the bit is set; a ring that is never full; an entry whose first word is written before the rest. */
 #include "harness.h"
 
 #include <semaphore.h>
@@ -33,7 +33,7 @@ static pr_outcome check(pr_worker *w, pr_actor *a, pr_msg *m)
     (void)w;
     pair *p = data_of(a);
     uint64_t n;
-    if (m->size == 1) {     /* holds its worker, so that what is sent now must wait in the channel */
+    if (m->size == 1) {     /* holds its worker, so that what is sent now must wait in the inbox */
         sem_wait(&p->hold);
         return PR_DONE;
     }
@@ -104,12 +104,17 @@ static void up(pr_runtime *rt, uint32_t workers, uint64_t sender[PAIRS])
     }
 }
 
-static void down(pr_runtime *rt)
+static void down_all(pr_runtime *rt)
 {
     runtime_down(rt, NULL);
+    assert_true(no_errors());
+}
+
+static void down(pr_runtime *rt)
+{
+    down_all(rt);
     for (int i = 0; i < PAIRS; i++)
         sem_destroy(&pairs[i].hold);
-    assert_true(no_errors());
 }
 
 /* Short and long floods against readers that are on their way. */
@@ -155,12 +160,88 @@ static void past_a_full_ring(void **state)
     down(rt);
 }
 
+/* Who tells c, and then b, which tells c in turn, has told c first: whichever threads they run on. */
+enum { TELLERS = 3, BETWEEN = 2 };
+
+typedef struct said { uint32_t teller, n; } said;
+
+static uint64_t last, between[BETWEEN];
+static uint32_t direct[TELLERS];        /* c's */
+static _Atomic uint64_t passed_on;
+
+static pr_outcome pass_on(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    (void)a;
+    said s;
+    memcpy(&s, m->data, sizeof s);
+    struct { said s; uint8_t by_way; } on = {s, 1};
+    while (tell(w->rt, w, last, &on, sizeof on) == PR_NOMEM)
+        ;
+    return PR_DONE;
+}
+static const pr_ops pass_ops = {done_start, pass_on, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
+
+static pr_outcome compare(pr_worker *w, pr_actor *a, pr_msg *m)
+{
+    (void)w, (void)a;
+    said s;
+    memcpy(&s, m->data, sizeof s);
+    if (m->size == sizeof s) {
+        if (s.n != direct[s.teller] + 1)
+            wrong("%u after %u", s.n, direct[s.teller]);
+        direct[s.teller] = s.n;
+    } else {
+        if (direct[s.teller] < s.n)
+            wrong("%u came by way of another before it came", s.n);
+        atomic_fetch_add_explicit(&passed_on, 1, memory_order_release);
+    }
+    return PR_DONE;
+}
+static const pr_ops compare_ops = {done_start, compare, done_resume, done_stop, done_abandon, done_release, NULL, NULL};
+
+typedef struct teller { pr_runtime *rt; uint32_t number, messages; pthread_t thread; } teller;
+
+static void *tell_both(void *arg)
+{
+    teller *t = arg;
+    uint64_t random = t->number + 1;
+    for (uint32_t n = 1; n <= t->messages; n++) {
+        said s = {t->number, n};
+        if (tell(t->rt, NULL, last, &s, sizeof s) != PR_OK || tell(t->rt, NULL, between[n % BETWEEN], &s, sizeof s) != PR_OK)
+            wrong("not accepted");
+        if (below(&random, 2000) == 0)
+            pause_us(300);
+    }
+    return NULL;
+}
+
+static void told_first_comes_first(void **state)
+{
+    (void)state;
+    teller tellers[TELLERS];
+    pr_runtime *rt = runtime_up((shape){.workers = 1 + BETWEEN, .throughput = 32});
+    assert_int_equal(spawn(rt, NULL, &compare_ops, 0, 1, NULL, &last), PR_OK);
+    for (uint32_t i = 0; i < BETWEEN; i++)
+        assert_int_equal(spawn(rt, NULL, &pass_ops, 0, 2 + i, NULL, &between[i]), PR_OK);
+    memset(direct, 0, sizeof direct);
+    PR_SET(passed_on, 0);
+    uint32_t messages = (uint32_t)times(100000, 10000);
+    for (uint32_t i = 0; i < TELLERS; i++) {
+        tellers[i] = (teller){.rt = rt, .number = i, .messages = messages};
+        assert_int_equal(pthread_create(&tellers[i].thread, NULL, tell_both, &tellers[i]), 0);
+    }
+    for (uint32_t i = 0; i < TELLERS; i++)
+        pthread_join(tellers[i].thread, NULL);
+    wait_for(&passed_on, (uint64_t)TELLERS * messages);
+    down_all(rt);
+}
+
 int main(void)
 {
-    with_channels = true;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_sizes_in_order),
         cmocka_unit_test(past_a_full_ring),
+        cmocka_unit_test(told_first_comes_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
