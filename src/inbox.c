@@ -23,16 +23,20 @@ static_assert(offsetof(pr_msg, next) == 0 && offsetof(pr_msg, target) == sizeof(
 enum {
     MOST_COPIED = 4 * PR_INBOX_PIECE,
     PATIENCE = 4096,            /* some 100 microseconds; what fills a ring is handled in less */
-    CROWDED = PR_INBOX_LINES / 4,
-    PUBLISH = PR_INBOX_LINES / 8,
+    BUSY = 16,                  /* messages handled between two times */
     AHEAD = 16                  /* lines: fetched before they are needed, from the reader's cache */
 };
 
-int pr_inbox_init(pr_inbox *b)
+/* In lines: what is spare when writers begin to stand back, and how many the reader takes before it says so. */
+static inline uint32_t crowded(const pr_inbox *b) { return b->count / 4; }
+static inline uint32_t publish(const pr_inbox *b) { return b->count / 8; }
+
+int pr_inbox_init(pr_inbox *b, uint32_t lines)
 {
     atomic_store_explicit(&b->more.head, PR_STACK_CLOSED, memory_order_relaxed);
-    PR_SET(b->room, PR_INBOX_LINES);
-    b->lines = pr_zalloc_line(sizeof(unsigned char[PR_INBOX_LINES][PR_INBOX_LINE]));
+    PR_SET(b->room, lines);
+    b->count = lines;
+    b->lines = pr_zalloc_line((size_t)lines * PR_INBOX_LINE);
     return b->lines ? 0 : -1;
 }
 
@@ -46,7 +50,7 @@ static size_t image_bytes(const pr_msg *m) { return PR_MSG_HEADER - sizeof m->ne
 
 static uint32_t lines_for(size_t bytes) { return (uint32_t)((bytes + PR_INBOX_PIECE - 1) / PR_INBOX_PIECE); }
 
-static inline unsigned char *line_at(const pr_inbox *b, uint64_t at) { return b->lines[at % PR_INBOX_LINES]; }
+static inline unsigned char *line_at(const pr_inbox *b, uint64_t at) { return b->lines[at & (b->count - 1)]; }
 
 static inline _Atomic uint64_t *word_at(const pr_inbox *b, uint64_t at) { return (_Atomic uint64_t *)(void *)line_at(b, at); }
 
@@ -67,22 +71,25 @@ static bool has_room(pr_inbox *b, uint64_t end, uint32_t spare)
 {
     if (end + spare <= atomic_load_explicit(&b->room, memory_order_acquire))
         return true;
-    uint64_t room = atomic_load_explicit(&b->head, memory_order_acquire) + PR_INBOX_LINES;
+    uint64_t room = atomic_load_explicit(&b->head, memory_order_acquire) + b->count;
     atomic_store_explicit(&b->room, room, memory_order_release);   /* an older one, by another writer, is true as well */
     return end + spare <= room;
 }
 
 /* Before the ring is full, a writer stands back, so that what is under way stays in the caches, and that there is room for
- * those who do not: it lets others have a turn, or waits where its worker has nothing else to do and the reader is getting
- * on. */
+ * those who do not: it lets others have a turn, or waits where these have nothing to do but to send, too, and the reader is
+ * getting on. */
 static void stand_back(pr_worker *to, pr_worker *w)
 {
     uint64_t turn = atomic_load_explicit(&to->turn, memory_order_relaxed);
-    bool waits = !w->ready_head && !w->rt->tick && !(to == w->stuck && turn == w->stuck_turn);
+    uint64_t handled = PR_GET(w->counters.handled);
+    bool busy = w->ready_head && handled - w->stood_back >= BUSY;
+    bool waits = !busy && !w->rt->tick && !(to == w->stuck && turn == w->stuck_turn);
+    w->stood_back = handled;
     for (int i = 0; waits && i < PATIENCE && !pr_inbox_written(&w->inbox); i++) {
         pr_relax();
         /* each look takes the line from the reader */
-        if (i % 16 == 15 && has_room(&to->inbox, PR_GET(to->inbox.tail) & ~FLAGS, CROWDED + PUBLISH))
+        if (i % 16 == 15 && has_room(&to->inbox, PR_GET(to->inbox.tail) & ~FLAGS, crowded(&to->inbox) + publish(&to->inbox)))
             return;
     }
     if (waits) {
@@ -130,7 +137,7 @@ bool pr_inbox_push(pr_worker *to, pr_worker *w, pr_msg *m)
     pr_inbox *b = &to->inbox;
     bool copied = w && image_bytes(m) <= MOST_COPIED && !m->timed && !pr_msg_holds(m);
     uint32_t n = copied ? lines_for(image_bytes(m)) : 1;
-    if (w && !has_room(b, (PR_GET(b->tail) & ~FLAGS) + n, CROWDED))
+    if (w && !has_room(b, (PR_GET(b->tail) & ~FLAGS) + n, crowded(b)))
         stand_back(to, w);
     uint64_t tail = PR_GET(b->tail);
     for (;;) {
@@ -214,7 +221,7 @@ static uint64_t empty_ring(pr_worker *w, uint64_t end)
     while (b->next < end && (m = take_entry(b, &w->pool))) {
         n++;
         pr_deliver(w, m);
-        if (b->next - published >= PUBLISH)
+        if (b->next - published >= publish(b))
             atomic_store_explicit(&b->head, published = b->next, memory_order_release);
     }
     if (b->next != published)
@@ -225,7 +232,7 @@ static uint64_t empty_ring(pr_worker *w, uint64_t end)
 uint64_t pr_inbox_take(pr_worker *w)
 {
     pr_inbox *b = &w->inbox;
-    uint64_t n = empty_ring(w, b->next + PR_INBOX_LINES);   /* at most once round: others want their turn, too */
+    uint64_t n = empty_ring(w, b->next + b->count);   /* at most once round: others want their turn, too */
     /* acquire pairs with its opening: the bit is there, and `tail` stands still */
     if (atomic_load_explicit(&b->more.head, memory_order_acquire) == PR_STACK_CLOSED)
         return n;

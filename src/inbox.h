@@ -27,7 +27,7 @@
 
 #include "mailbox.h"
 
-enum { PR_INBOX_LINE = 64, PR_INBOX_LINES = 1024, PR_INBOX_PIECE = PR_INBOX_LINE - sizeof(uint64_t) };
+enum { PR_INBOX_LINE = 64, PR_INBOX_PIECE = PR_INBOX_LINE - sizeof(uint64_t) };
 
 typedef struct pr_inbox {
     /* the writers' */
@@ -36,6 +36,7 @@ typedef struct pr_inbox {
                                              Release and acquire: the reader is done with those lines */
     /* both read it, and nobody writes it but at an overflow */
     _Alignas(64) pr_stack more;           /* what found no room; closed but for OVERFLOW */
+    uint32_t count;                       /* of lines: a power of two */
     unsigned char (*lines)[PR_INBOX_LINE];
     /* the reader's */
     _Alignas(64) _Atomic uint64_t head;   /* release: the lines before it may be written again; acquire by writers */
@@ -44,8 +45,8 @@ typedef struct pr_inbox {
 
 struct pr_worker;
 
-/* 0, or -1: no memory. */
-int pr_inbox_init(pr_inbox *b);
+/* `lines`: a power of two, 64 at least. 0, or -1: no memory. */
+int pr_inbox_init(pr_inbox *b, uint32_t lines);
 void pr_inbox_destroy(pr_inbox *b);
 
 /* Any thread, which is `w` or no worker; the caller wakes the reader if it sleeps. False: the reader has left; `m` is still
@@ -58,7 +59,7 @@ bool pr_inbox_push(struct pr_worker *to, struct pr_worker *w, pr_msg *m);
 static inline bool pr_inbox_written(pr_inbox *b)
 {
     /* acquire pairs with the entry's release, and with the stack's opening */
-    return atomic_load_explicit((_Atomic uint64_t *)(void *)b->lines[b->next % PR_INBOX_LINES], memory_order_acquire) >> 1 ==
+    return atomic_load_explicit((_Atomic uint64_t *)(void *)b->lines[b->next & (b->count - 1)], memory_order_acquire) >> 1 ==
                b->next + 1 ||
            atomic_load_explicit(&b->more.head, memory_order_acquire) != PR_STACK_CLOSED;
 }

@@ -55,7 +55,7 @@ struct pr_worker {
     pr_msg *failure;                          /* set by ops with PR_FAILED: an ERROR payload, NULL: no memory for it */
     uint64_t far_taken, far_handled, far_turn; /* taken from the inbox the last time; `handled` and `turn` then */
     struct pr_worker *stuck;                  /* when waiting for room in an inbox was of no use: whose, and its turn then */
-    uint64_t stuck_turn;
+    uint64_t stuck_turn, stood_back;          /* ... and `handled` when it last stood back */
     pr_msg_pool pool;
     pr_actor_cache actors;
     pr_wheel wheel;
