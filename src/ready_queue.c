@@ -39,7 +39,7 @@ pr_actor *pr_ring_pop(pr_ring *r)
     return NULL;
 }
 
-pr_actor *pr_ring_steal(pr_ring *victim, pr_ring *mine)
+pr_actor *pr_ring_steal(pr_ring *victim, pr_ring *mine, uint32_t most)
 {
     uint32_t head = atomic_load_explicit(&victim->head, memory_order_acquire);
     for (;;) {
@@ -52,6 +52,7 @@ pr_actor *pr_ring_steal(pr_ring *victim, pr_ring *mine)
             head = atomic_load_explicit(&victim->head, memory_order_acquire);
             continue;
         }
+        take = take < most ? take : most;
         uint32_t at = PR_GET(mine->tail);
         for (uint32_t i = 0; i < take; i++)
             atomic_store_explicit(&mine->place[(at + i) % PR_RING],

@@ -44,9 +44,9 @@ static inline uint32_t pr_ring_count(const pr_ring *r)
 bool pr_ring_push(pr_ring *r, pr_actor *a);
 /* Owner. NULL: empty. */
 pr_actor *pr_ring_pop(pr_ring *r);
-/* Any worker but the owner: takes half of what is there (at least one) into its own ring, which must be
- * empty, and returns one of them. */
-pr_actor *pr_ring_steal(pr_ring *victim, pr_ring *mine);
+/* Any worker but the owner: takes half of what is there (at least one), but no more than `most`, into its own
+ * ring, which must be empty, and returns one of them. */
+pr_actor *pr_ring_steal(pr_ring *victim, pr_ring *mine, uint32_t most);
 /* Owner, ring full: half of it goes to the global queue, and `a` behind. */
 void pr_ring_spill(pr_ring *r, pr_global *g, pr_actor *a);
 

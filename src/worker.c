@@ -107,6 +107,19 @@ static void wake_some(pr_dispatcher *d, const pr_worker *self)
     }
 }
 
+static uint32_t share_of(const pr_worker *w, const pr_worker *victim, uint32_t count);
+
+/* Whether another worker would take some of the new actors of this one. */
+static bool would_take(const pr_worker *w)
+{
+    const pr_dispatcher *d = w->dispatcher;
+    uint32_t count = pr_ring_count(&w->ring);
+    for (uint32_t i = 0; i < d->count && count >= STEAL_MIN; i++)
+        if (&d->workers[i] != w && share_of(&d->workers[i], w, count) > 0)
+            return true;
+    return false;
+}
+
 void pr_make_ready(pr_runtime *rt, pr_worker *w, pr_actor *a)
 {
     pr_dispatcher *d = &rt->dispatchers[PR_GET(a->dispatcher)];
@@ -122,8 +135,8 @@ void pr_make_ready(pr_runtime *rt, pr_worker *w, pr_actor *a)
         uint32_t watchers = atomic_load_explicit(&d->watchers, memory_order_seq_cst);
         if (sleepers + watchers == 0)
             return;
-        /* Of a small surplus one sibling is told, which then keeps watch: see sleep_or_watch. */
-        if (watchers > 0 && pr_ring_count(&w->ring) < STEAL_MIN)
+        /* Of one that others would not take one sibling is told, which then keeps watch: see sleep_or_watch. */
+        if (watchers > 0 && !would_take(w))
             return;
     }
     wake_some(d, w);
@@ -490,8 +503,8 @@ static void end_turn_floating(pr_worker *w, pr_actor *a);
 static void turn_floating(pr_worker *w, pr_actor *a)
 {
     bool stays = !(a->flags & PR_FLAG_FLOATS), call = a->kind == PR_KIND_CALL;
-    if (stays && w->dispatcher->index != PR_DISPATCHER_DEFAULT) {
-        if (!call && hand_over(w, a))
+    if (stays) {
+        if (w->dispatcher->index != PR_DISPATCHER_DEFAULT && !call && hand_over(w, a))
             return;
         pr_worker_count_resident(w, 1);
     }
@@ -540,15 +553,30 @@ static void end_turn_floating(pr_worker *w, pr_actor *a)
 
 /* --- what next */
 
-static pr_actor *steal(pr_worker *w, uint32_t least)
+/* How many of its new actors a worker may take from another one: half of them, but not so many that more actors would stay
+ * here than there. Who is first at a burst of births would otherwise have nearly all of it: it takes half after half, while
+ * the one that spawns goes on spawning. An even number, so that two that were spawned to talk to each other stay together.
+ * Where turns may be long this is not what matters; see hand_over. */
+static uint32_t share_of(const pr_worker *w, const pr_worker *victim, uint32_t count)
+{
+    if (w->dispatcher->index != PR_DISPATCHER_DEFAULT)
+        return count;
+    int64_t more = (int64_t)PR_GET(victim->residents) + count - PR_GET(w->residents);
+    uint32_t share = more < 2 ? 0 : more / 2 < count ? (uint32_t)(more / 2) : count;
+    return share > 1 ? share & ~1u : share;
+}
+
+/* `starved`: from whoever has any, and whatever its share. */
+static pr_actor *steal(pr_worker *w, bool starved)
 {
     pr_dispatcher *d = w->dispatcher;
     uint32_t first = w->rt->config.explore ? 0 : w->rt->tick ? (uint32_t)(pr_tick_draw(w->rt->tick) % d->count) : w->steal_from++;
     for (uint32_t i = 0; i < d->count; i++) {
         pr_worker *victim = &d->workers[(first + i) % d->count];
-        if (victim == w || pr_ring_count(&victim->ring) < least)
+        uint32_t count = victim == w ? 0 : pr_ring_count(&victim->ring), share = starved ? count : share_of(w, victim, count);
+        if (share == 0 || (!starved && count < STEAL_MIN))
             continue;
-        pr_actor *a = pr_ring_steal(&victim->ring, &w->ring);
+        pr_actor *a = pr_ring_steal(&victim->ring, &w->ring, share);
         if (a) {
             PR_BUMP(w->counters.steals, 1);
             w->looted = true;
@@ -584,7 +612,7 @@ static pr_actor *next(pr_worker *w, bool *floating)
     uint32_t share = d->index == PR_DISPATCHER_DEFAULT ? PR_GET(d->global.count) / d->count + 1 : 1;
     if ((a = pr_global_take(&d->global, &w->ring, share < GLOBAL_SHARE ? share : GLOBAL_SHARE)))
         return a;
-    return steal(w, w->rt->config.explore ? 1 : STEAL_MIN);
+    return steal(w, w->rt->config.explore);
 }
 
 /* --- sleep */
@@ -603,7 +631,7 @@ static enum look look_around(pr_worker *w, pr_worker **victim)
     for (uint32_t i = 0; i < d->count; i++) {
         pr_worker *other = &d->workers[i];
         uint32_t count = pr_ring_count(&other->ring);
-        if (count >= STEAL_MIN || (count > 0 && other == w))
+        if (count > 0 && (other == w || (count >= STEAL_MIN && share_of(w, other, count) > 0)))
             return WORK;
         if (count > 0) {
             seen = SMALL_SURPLUS;
@@ -613,8 +641,8 @@ static enum look look_around(pr_worker *w, pr_worker **victim)
     return seen;
 }
 
-/* Beside a surplus too small to steal: waits for a moment, and takes it if its owner is still in the same
- * turn then, that is, stuck behind a long handler. */
+/* Beside a surplus too small to steal, or of one that has fewer actors: waits for a moment, and takes it if its owner is
+ * still in the same turn then, that is, stuck behind a long handler, or has not come to it in its many turns. */
 static pr_actor *watch(pr_worker *w, pr_worker *victim)
 {
     pr_dispatcher *d = w->dispatcher;
@@ -628,8 +656,9 @@ static pr_actor *watch(pr_worker *w, pr_worker *victim)
         w->looted = true;
     if (notified)
         atomic_fetch_sub_explicit(&w->rt->active, 1, memory_order_seq_cst);   /* it never left */
-    if (!notified && atomic_load_explicit(&victim->turn, memory_order_acquire) == turn) {
-        pr_actor *a = pr_ring_steal(&victim->ring, &w->ring);
+    if (!notified && (atomic_load_explicit(&victim->turn, memory_order_acquire) == turn ||
+                      pr_ring_count(&victim->ring) >= STEAL_MIN)) {
+        pr_actor *a = pr_ring_steal(&victim->ring, &w->ring, PR_RING);
         if (a) {
             PR_BUMP(w->counters.steals, 1);
             w->looted = true;

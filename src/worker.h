@@ -36,7 +36,7 @@ struct pr_worker {
     pr_counters counters;
     _Atomic uint64_t lua_bytes;               /* what the state holds, as of the last idle moment */
     _Atomic uint32_t collections;             /* cycles of its collector that found what was dead; relaxed */
-    _Atomic uint32_t residents;               /* actors that stay here; not counted on the default dispatcher. See hand_over */
+    _Atomic uint32_t residents;               /* actors that stay here. See hand_over, and share_of */
 
     /* --- the owner's */
     _Alignas(64) pr_runtime *rt;
@@ -136,8 +136,7 @@ static inline uint64_t pr_worker_random(pr_worker *w)
 /* Births and ends of actors that stay on `w`. Relaxed: for choosing among workers, ordered with nothing. */
 static inline void pr_worker_count_resident(pr_worker *w, int by)
 {
-    if (w->dispatcher->index != PR_DISPATCHER_DEFAULT)
-        atomic_fetch_add_explicit(&w->residents, (uint32_t)by, memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->residents, (uint32_t)by, memory_order_relaxed);
 }
 /* A Lua actor that still floats, sent here by a WAKE: from now on it is this worker's. */
 void pr_worker_keep(pr_worker *w, pr_actor *a);

@@ -30,7 +30,7 @@ static void *thief(void *context, unsigned index)
         unsigned victim = (unsigned)below(&random, THIEVES + 1);
         if (victim == index + 1)
             continue;
-        pr_actor *a = pr_ring_steal(&rings[victim], mine);
+        pr_actor *a = pr_ring_steal(&rings[victim], mine, PR_RING);
         if (!a && below(&random, 4) == 0)
             a = pr_global_take(&global, mine, 8);
         for (; a; a = pr_ring_pop(mine))
@@ -83,22 +83,27 @@ static void nothing_is_lost_or_doubled(void **state)
     pr_free(items);
 }
 
-static void a_thief_takes_the_older_half(void **state)
+static void a_thief_takes_the_older_half_or_its_share(void **state)
 {
     (void)state;
     static pr_ring victim, mine;
     pr_actor *five = pr_zalloc_line(5 * sizeof *five);
     assert_non_null(five);
-    assert_null(pr_ring_steal(&victim, &mine));
+    assert_null(pr_ring_steal(&victim, &mine, PR_RING));
     for (int i = 0; i < 5; i++)
         assert_true(pr_ring_push(&victim, &five[i]));
-    assert_ptr_equal(pr_ring_steal(&victim, &mine), &five[2]);
+    assert_ptr_equal(pr_ring_steal(&victim, &mine, PR_RING), &five[2]);
     assert_ptr_equal(pr_ring_pop(&mine), &five[0]);
     assert_ptr_equal(pr_ring_pop(&mine), &five[1]);
     assert_null(pr_ring_pop(&mine));
     assert_ptr_equal(pr_ring_pop(&victim), &five[3]);
-    assert_ptr_equal(pr_ring_steal(&victim, &mine), &five[4]);
+    assert_ptr_equal(pr_ring_steal(&victim, &mine, PR_RING), &five[4]);
     assert_null(pr_ring_pop(&victim));
+    for (int i = 0; i < 5; i++)
+        assert_true(pr_ring_push(&victim, &five[i]));
+    assert_ptr_equal(pr_ring_steal(&victim, &mine, 1), &five[0]);
+    assert_null(pr_ring_pop(&mine));
+    assert_int_equal(pr_ring_count(&victim), 4);
     pr_free(five);
 }
 
@@ -126,7 +131,7 @@ static void a_full_ring_spills_its_older_half(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_thief_takes_the_older_half),
+        cmocka_unit_test(a_thief_takes_the_older_half_or_its_share),
         cmocka_unit_test(a_full_ring_spills_its_older_half),
         cmocka_unit_test(nothing_is_lost_or_doubled),
     };
