@@ -42,6 +42,20 @@ describe("the log", function()
     assert.equal(1600, n)
   end)
 
+  -- Its error has no traceback. AddressSanitizer sees whether one is looked for behind its end.
+  it("says who ended too often without failing, and nothing more", function()
+    local r = script.run([[
+      local pierrot = require "pierrot"
+      local child = { name = "child", restart = "permanent", function() pierrot.stop() end }
+      pierrot.spawn { { name = "parent", supervise = { intensity = 0, exceeded = "escalate" },
+        start = function() pierrot.spawn(child):tell() end }, restart = "temporary", monitor = true }
+      pierrot.receive(60)
+    ]], { flags = "--log error" })
+    assert.equal(0, r.status, r.err)
+    assert.truthy(r.err:find("actor [%d.]+ %(parent%) failed by a child's failure: "
+      .. "actor [%d.]+ %(child%) was to be restarted more than 0 times in 5 s\n"), r.err)
+  end)
+
   it("takes odd arguments, wrong formats raise at the caller's line", function()
     local r = script.run([[
       local pierrot = require "pierrot"

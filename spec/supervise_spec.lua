@@ -419,6 +419,20 @@ describe("a failing child", function()
     for _, name in ipairs { "leaf", "inner", "outer" } do assert.is_nil(pierrot.whereis(name)) end
   end)
 
+  it("escalates what ended too often and did not fail: an error without traceback", function()
+    local child = { restart = "permanent", function() pierrot.stop() end }
+    local parent = { supervise = { intensity = 0, exceeded = "escalate" }, start = function() pierrot.spawn(child):tell() end }
+    local seen = pierrot.self()
+    pierrot.spawn { { supervise = { on_failure = function(e)
+      seen:tell("failure", e.kind, e.message, tostring(e.traceback), tostring(e.cause))
+      return "stop"
+    end }, start = function() pierrot.spawn(parent) end } }
+    local what, kind, message, traceback, cause = pierrot.receive(60)
+    assert.same({ "failure", "failed" }, { what, kind })
+    assert.truthy(message:find "was to be restarted more than 0 times in 5 s$", message)
+    assert.same({ "nil", message }, { traceback, cause })   -- where there is no cause, its text stands for it
+  end)
+
   it("resumes with its parent, when that is resumed after an escalation", function()
     local me = pierrot.self()
     local child = { start = function(self) self.n = 0 end, receive = function(self, what)

@@ -304,6 +304,32 @@ describe("what goes by identity", function()
     _, message = pcall(transport.unpack, "rubbish", base)
     assert.matches("not a behaviour", message)
   end)
+
+  it("are refused at once when a count in them is damaged", function()
+    local buffer = require "string.buffer"
+    local list = { 7, 8, name = "list" }
+    local helper = function(x) return list[x] and print end
+    local packed = buffer.decode(assert(transport.pack { on = { go = function(_, x) return helper(x) end } }))
+    local numbers, refused = 0, 0
+    for at, value in ipairs(packed[3]) do
+      if type(value) == "number" then
+        numbers = numbers + 1
+        for _, damaged in ipairs { 1e15, math.huge, -1, 0 / 0 } do
+          packed[3][at] = damaged
+          local bytes = buffer.encode(packed)
+          local co = coroutine.create(transport.unpack)
+          jit.off()
+          debug.sethook(co, function() error("it does not end", 0) end, "", 1e6)
+          local ok, message = coroutine.resume(co, bytes, base)
+          jit.on()
+          assert.not_equal("it does not end", message)
+          refused = refused + (not ok and message:find("they are damaged", 1, true) and 1 or 0)
+        end
+        packed[3][at] = value
+      end
+    end
+    assert.is_true(numbers > 8 and refused > 4 * 6, ("%d of %d"):format(refused, 4 * numbers))
+  end)
 end)
 
 describe("globals", function()
