@@ -277,6 +277,29 @@ static void the_watchdog_sleeps_while_nobody_wants_it(void **state)
     assert_true(no_errors());
 }
 
+/* What does not fit is left out, whole. */
+static void details_that_do_not_fit_are_left_out(void **state)
+{
+    (void)state;
+    static pr_details d;
+    char text[600];
+    memset(text, 'x', sizeof text);
+    for (int i = 0; i < 10; i++)
+        pr_details_text(&d, "text", text, sizeof text);
+    assert_int_equal(d.count, 3);   /* of 500 bytes each */
+    pr_details_text(&d, "rest", text, sizeof d.bytes - d.size - 10);
+    while (d.size + 20 < sizeof d.bytes)
+        pr_details_flag(&d, "flag", d.count % 2);
+    uint32_t count = d.count;
+    size_t size = d.size;
+    pr_details_ref(&d, "a longer key", 7);
+    pr_details_number(&d, "a longer key", 7);
+    pr_details_text(&d, "a longer key", "text", 4);
+    pr_details_flag(&d, "a key that is longer", true);
+    assert_int_equal(d.count, count);
+    assert_int_equal(d.size, size);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +308,7 @@ int main(void)
         cmocka_unit_test(nothing_after_unsubscribing),
         cmocka_unit_test(the_dead_have_no_subscription),
         cmocka_unit_test(the_watchdog_sleeps_while_nobody_wants_it),
+        cmocka_unit_test(details_that_do_not_fit_are_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -140,10 +140,64 @@ static void records_keep_their_order_where_the_reader_is_slow(void **state)
     free(r.bytes);
 }
 
+/* What is logged as JSON is UTF-8, whatever a script has made. */
+static void a_record_as_json_is_utf8(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *wanted;
+    } cases[] = {
+        {"plain", "plain"}, {"", ""}, {"\"\\\n\t\r\x7f", "\\\"\\\\\\n\\t\\u000d\\u007f"},
+        {"h\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80", "h\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"},
+        {"\xc2\x80 \xe0\xa0\x80 \xed\x9f\xbf \xee\x80\x80 \xf0\x90\x80\x80 \xf4\x8f\xbf\xbf",
+         "\xc2\x80 \xe0\xa0\x80 \xed\x9f\xbf \xee\x80\x80 \xf0\x90\x80\x80 \xf4\x8f\xbf\xbf"},
+        /* too long for what they say, surrogates, beyond the last, no beginning, no end */
+        {"\xc1\xbf", "\\ufffd\\ufffd"}, {"\xe0\x9f\xbf", "\\ufffd\\ufffd\\ufffd"}, {"\xed\xa0\x80", "\\ufffd\\ufffd\\ufffd"},
+        {"\xf0\x8f\xbf\xbf", "\\ufffd\\ufffd\\ufffd\\ufffd"}, {"\xf4\x90\x80\x80", "\\ufffd\\ufffd\\ufffd\\ufffd"},
+        {"\xf5\x80\x80\x80", "\\ufffd\\ufffd\\ufffd\\ufffd"}, {"\x80x", "\\ufffdx"}, {"\xe2\x82", "\\ufffd\\ufffd"}, {"\xe2\x82x", "\\ufffd\\ufffdx"},
+    };
+    char path[] = "/tmp/pierrot-log-XXXXXX", error[128] = "", line[1000];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    pr_log_writer *w = pr_log_writer_open(&(pr_log_target){.path = path, .json = true}, error, sizeof error);
+    assert_non_null(w);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        pr_log_writer_take(w, PR_LOG_INFO, cases[i].text, strlen(cases[i].text));
+    pr_log_writer_close(w);
+    FILE *f = fdopen(fd, "r");
+    assert_non_null(f);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char wanted[200];
+        snprintf(wanted, sizeof wanted, "\"message\":\"%s\"}\n", cases[i].wanted);
+        assert_non_null(fgets(line, sizeof line, f));
+        const char *message = strstr(line, "\"message\"");
+        assert_non_null(message);
+        assert_string_equal(message, wanted);
+    }
+    assert_null(fgets(line, sizeof line, f));
+    fclose(f);
+    unlink(path);
+}
+
+static void a_writer_may_not_open(void **state)
+{
+    (void)state;
+    char error[128] = "";
+    assert_null(pr_log_writer_open(&(pr_log_target){.path = "/nonexistent/log"}, error, sizeof error));
+    assert_string_equal(error, "log: cannot write to /nonexistent/log: No such file or directory");
+    for (long n = 1; n <= 3; n++) {
+        pr_alloc_fail_at(n);
+        assert_null(pr_log_writer_open(&(pr_log_target){.path = "/dev/null"}, error, sizeof error));
+        pr_alloc_fail_at(0);
+        assert_string_equal(error, "log: not enough memory");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_record_is_one_line), cmocka_unit_test(on_a_terminal_lines_stay_lines),
                                        cmocka_unit_test(a_storm_is_held_back_and_counted),
-                                       cmocka_unit_test(records_keep_their_order_where_the_reader_is_slow)};
+                                       cmocka_unit_test(records_keep_their_order_where_the_reader_is_slow),
+                                       cmocka_unit_test(a_record_as_json_is_utf8), cmocka_unit_test(a_writer_may_not_open)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
