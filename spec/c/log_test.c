@@ -7,6 +7,8 @@
 #include "log.h"
 #include "log_writer.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 static void line_is(const char *text, size_t len, bool lines, const char *wanted)
@@ -193,11 +195,83 @@ static void a_writer_may_not_open(void **state)
     }
 }
 
+static void laid_out(void *context, const char *line, size_t len)
+{
+    *(size_t *)context = line[len - 1] == '\n' ? len : 0;
+}
+
+/* Without memory a long record is cut, but it is there. */
+static void a_long_record_needs_memory(void **state)
+{
+    (void)state;
+    static char text[5000];
+    memset(text, 'x', sizeof text - 1);
+    pr_log log;
+    heard h = {0};
+    pr_log_init(&log, PR_LOG_WARN, hear, &h);
+    pr_logf(&log, PR_LOG_INFO, "too low a level");
+    assert_int_equal(h.records, 0);
+    pr_logf(&log, PR_LOG_WARN, "%s", text);
+    pr_log_last_words(&log, "the end", 7);
+    assert_int_equal(h.records, 2);
+    assert_string_equal(h.last, "the end");
+    pr_alloc_fail_at(1);
+    pr_logf(&log, PR_LOG_WARN, "%s", text);
+    assert_true(pr_alloc_failed());
+    pr_alloc_fail_at(0);
+    assert_int_equal(h.records, 3);
+    assert_true(h.last[0] == 'x');
+    size_t whole = 0, cut = 0;
+    pr_log_lay_out(PR_LOG_WARN, text, sizeof text - 1, false, laid_out, &whole);
+    pr_alloc_fail_at(1);
+    pr_log_lay_out(PR_LOG_WARN, text, sizeof text - 1, false, laid_out, &cut);
+    pr_alloc_fail_at(0);
+    assert_true(whole > sizeof text && cut > 500 && cut < whole);
+    pr_log_init(&log, PR_LOG_WARN, NULL, NULL);   /* nowhere */
+    pr_logf(&log, PR_LOG_ERROR, "x");
+    pr_log_last_words(&log, "x", 1);
+}
+
+static void *read_slowly(void *context)
+{
+    char bytes[1000];
+    size_t *sum = context, got;
+    for (ssize_t n; (n = read((int)sum[0], bytes, sizeof bytes)) > 0;) {
+        got = (size_t)n;
+        sum[1] += got;
+        sum[2] += (size_t)(memchr(bytes, 'y', got) != NULL);
+    }
+    return NULL;
+}
+
+static void all_is_written_where_the_descriptor_does_not_wait(void **state)
+{
+    (void)state;
+    static char bytes[300000];   /* more than a pipe holds */
+    int ends[2];
+    pthread_t reader;
+    memset(bytes, 'x', sizeof bytes);
+    bytes[sizeof bytes - 1] = 'y';
+    assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+    assert_int_equal(fcntl(ends[0], F_SETFL, 0), 0);
+    size_t sum[3] = {(size_t)ends[0]};
+    assert_int_equal(pthread_create(&reader, NULL, read_slowly, sum), 0);
+    assert_int_equal(pr_write_all(ends[1], bytes, sizeof bytes), 0);
+    close(ends[1]);
+    pthread_join(reader, NULL);
+    assert_int_equal(sum[1], sizeof bytes);
+    assert_int_equal(sum[2], 1);
+    close(ends[0]);
+    assert_int_equal(pr_write_all(ends[0], "x", 1), EBADF);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_record_is_one_line), cmocka_unit_test(on_a_terminal_lines_stay_lines),
                                        cmocka_unit_test(a_storm_is_held_back_and_counted),
                                        cmocka_unit_test(records_keep_their_order_where_the_reader_is_slow),
-                                       cmocka_unit_test(a_record_as_json_is_utf8), cmocka_unit_test(a_writer_may_not_open)};
+                                       cmocka_unit_test(a_record_as_json_is_utf8), cmocka_unit_test(a_writer_may_not_open),
+                                       cmocka_unit_test(a_long_record_needs_memory),
+                                       cmocka_unit_test(all_is_written_where_the_descriptor_does_not_wait)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
