@@ -1,13 +1,5 @@
-/* A worker's loop: what it takes next, how it runs an actor's turn, how it looks for work elsewhere and
- * how it sleeps. See worker.h for who owns what.
- *
- * Sleep is a store/load handshake with everyone who makes work. The sleeper: (1) parker.state = PARKED and
- * sleepers + 1, (2) one more look at every queue. The maker: (1) the work into a queue, (2) a look at
- * parker.state or sleepers. All four are seq_cst: one of the two always sees the other.
- *
- * `active` counts the workers on which something can still happen by itself: those awake, and those asleep
- * with a timer armed. A waker adds one for the worker it wakes before it may itself fall asleep, so that 0
- * means: nothing runs, nothing is queued, no timer is pending. That is the end of `pierrot run`. */
+/* A worker's loop: what it takes next, how it runs an actor's turn, and how it looks for work
+ * elsewhere. See worker.h for who owns what, placement.c and sleep.c for the rest of a worker. */
 #include "worker.h"
 
 #include "alloc.h"
@@ -19,16 +11,12 @@
 #include <string.h>
 
 enum {
-    STEAL_MIN = 3,          /* a surplus: a pair that was just spawned to talk to each other is none */
-    WATCH_NS = 2000000,     /* how long a smaller one may lie behind a handler that does not end */
     GLOBAL_EVERY = 61,      /* as in Go's scheduler */
     RING_EVERY = 8,
     FAR_TURNS = 32,
     GLOBAL_SHARE = 128,
-    SPIN_LEAST = 64,
     INBOX_LINES = 1024,     /* 64 KB: a quarter of it takes a third more in fork-join throughput and fan-in ... */
-    INBOX_LINES_LEAST = 128,   /* ... which are not run on dispatchers whose handlers may block */
-    SHORTLY_NS = 20000
+    INBOX_LINES_LEAST = 128 /* ... which are not run on dispatchers whose handlers may block */
 };
 
 __thread pr_worker *pr_worker_here;
@@ -43,7 +31,7 @@ int pr_worker_init(pr_worker *w, pr_runtime *rt, pr_dispatcher *d, uint32_t inde
     w->pool.depot = &rt->depot;
     w->clock_every = w->clock_in = 1;
     /* The default dispatcher has the cores. What others would gain by looking for long, they would take from it. */
-    w->spin_most = d->index == PR_DISPATCHER_DEFAULT || rt->config.spin < SPIN_LEAST ? rt->config.spin : SPIN_LEAST;
+    w->spin_most = d->index == PR_DISPATCHER_DEFAULT || rt->config.spin < PR_SPIN_LEAST ? rt->config.spin : PR_SPIN_LEAST;
     w->spin = w->spin_most;
     w->steal_from = index - d->first + 1;
     pr_stack_open(&w->control);
@@ -70,77 +58,7 @@ void pr_worker_destroy(pr_worker *w)
     pr_parker_destroy(&w->parker);
 }
 
-static void tell_quiet(pr_runtime *rt)
-{
-    pthread_mutex_lock(&rt->end_lock);
-    pthread_cond_broadcast(&rt->end_changed);
-    pthread_mutex_unlock(&rt->end_lock);
-}
-
-bool pr_worker_wake(pr_worker *w)
-{
-    if (atomic_load_explicit(&w->parker.state, memory_order_seq_cst) != PR_PARKER_PARKED)
-        return false;
-    /* Before the claim: the woken one takes it back at once when it was awake already. */
-    atomic_fetch_add_explicit(&w->rt->active, 1, memory_order_seq_cst);
-    if (pr_parker_claim(&w->parker)) {
-        pr_parker_notify(&w->parker);
-        return true;
-    }
-    if (atomic_fetch_sub_explicit(&w->rt->active, 1, memory_order_seq_cst) == 1)
-        tell_quiet(w->rt);
-    return false;
-}
-
 /* --- becoming ready */
-
-/* self: of that dispatcher, or NULL. */
-static void wake_some(pr_dispatcher *d, const pr_worker *self)
-{
-    uint32_t first = self ? self->index - d->first + 1 : 0;
-    for (uint32_t i = 0; i < d->count; i++) {
-        pr_worker *w = &d->workers[(first + i) % d->count];
-        if (w != self && atomic_load_explicit(&w->parker.state, memory_order_seq_cst) == PR_PARKER_PARKED) {
-            pr_worker_wake(w);
-            return;
-        }
-    }
-}
-
-static uint32_t share_of(const pr_worker *w, const pr_worker *victim, uint32_t count);
-
-/* Whether another worker would take some of the new actors of this one. */
-static bool would_take(const pr_worker *w)
-{
-    const pr_dispatcher *d = w->dispatcher;
-    uint32_t count = pr_ring_count(&w->ring);
-    for (uint32_t i = 0; i < d->count && count >= STEAL_MIN; i++)
-        if (&d->workers[i] != w && share_of(&d->workers[i], w, count) > 0)
-            return true;
-    return false;
-}
-
-void pr_make_ready(pr_runtime *rt, pr_worker *w, pr_actor *a)
-{
-    pr_dispatcher *d = &rt->dispatchers[PR_GET(a->dispatcher)];
-    /* Nor into the ring of a worker whose turns may be long, if whoever runs it first is to keep it: see hand_over. */
-    if (w && (w->dispatcher != d || (d->index != PR_DISPATCHER_DEFAULT && !(a->flags & PR_FLAG_FLOATS))))
-        w = NULL;
-    if (!w) {
-        pr_global_push(&d->global, a);
-    } else if (!pr_ring_push(&w->ring, a)) {
-        pr_ring_spill(&w->ring, &d->global, a);
-    } else {
-        uint32_t sleepers = atomic_load_explicit(&d->sleepers, memory_order_seq_cst);
-        uint32_t watchers = atomic_load_explicit(&d->watchers, memory_order_seq_cst);
-        if (sleepers + watchers == 0)
-            return;
-        /* Of one that others would not take one sibling is told, which then keeps watch: see sleep_or_watch. */
-        if (watchers > 0 && !would_take(w))
-            return;
-    }
-    wake_some(d, w);
-}
 
 static void unlink_ready(pr_worker *w, pr_actor *a)
 {
@@ -462,49 +380,13 @@ static void pin(pr_worker *w, pr_actor *a)
 
 void pr_worker_keep(pr_worker *w, pr_actor *a) { pin(w, a); }
 
-/* In a turn that has lasted for a while, as far as one can see from here. */
-static bool is_held_up(const pr_worker *w, uint64_t now_ms)
-{
-    return PR_GET(w->current) != 0 && now_ms > PR_GET(w->current_since_ms) + 1;
-}
-
-/* A Lua actor stays where it first runs. On the default dispatcher that is whoever is free first, since turns are short. On
- * the others they may be long, and two actors of one worker wait for each other: there an actor goes to the worker that has
- * the fewest, of those not held up. It floats on its way, SCHEDULED and in no queue, and is pinned where it arrives. False:
- * it is best kept here. */
-static bool hand_over(pr_worker *w, pr_actor *a)
-{
-    pr_dispatcher *d = w->dispatcher;
-    uint32_t least = PR_GET(w->residents), first = w->steal_from++;
-    pr_worker *to = NULL;
-    pr_worker_clock(w);
-    for (uint32_t i = 0; i < d->count; i++) {
-        pr_worker *other = &d->workers[(first + i) % d->count];
-        uint32_t residents = PR_GET(other->residents);
-        if (residents < least && !is_held_up(other, w->now_ms)) {
-            to = other;
-            least = residents;
-        }
-    }
-    pr_msg *m = to ? pr_msg_new(&w->pool, 0) : NULL;
-    if (!m)
-        return false;
-    m->kind = PR_MSG_WAKE;
-    m->target = PR_GET(a->id);
-    pr_worker_count_resident(to, 1);
-    /* It is there: workers leave when all actors have ended. */
-    pr_stack_push(&to->control, m);
-    pr_worker_wake(to);
-    return true;
-}
-
 static void end_turn_floating(pr_worker *w, pr_actor *a);
 
 static void turn_floating(pr_worker *w, pr_actor *a)
 {
     bool stays = !(a->flags & PR_FLAG_FLOATS), call = a->kind == PR_KIND_CALL;
     if (stays) {
-        if (w->dispatcher->index != PR_DISPATCHER_DEFAULT && !call && hand_over(w, a))
+        if (w->dispatcher->index != PR_DISPATCHER_DEFAULT && !call && pr_worker_hand_over(w, a))
             return;
         pr_worker_count_resident(w, 1);
     }
@@ -553,39 +435,6 @@ static void end_turn_floating(pr_worker *w, pr_actor *a)
 
 /* --- what next */
 
-/* How many of its new actors a worker may take from another one: half of them, but not so many that more actors would stay
- * here than there. Who is first at a burst of births would otherwise have nearly all of it: it takes half after half, while
- * the one that spawns goes on spawning. An even number, so that two that were spawned to talk to each other stay together.
- * Where turns may be long this is not what matters; see hand_over. */
-static uint32_t share_of(const pr_worker *w, const pr_worker *victim, uint32_t count)
-{
-    if (w->dispatcher->index != PR_DISPATCHER_DEFAULT)
-        return count;
-    int64_t more = (int64_t)PR_GET(victim->residents) + count - PR_GET(w->residents);
-    uint32_t share = more < 2 ? 0 : more / 2 < count ? (uint32_t)(more / 2) : count;
-    return share > 1 ? share & ~1u : share;
-}
-
-/* `starved`: from whoever has any, and whatever its share. */
-static pr_actor *steal(pr_worker *w, bool starved)
-{
-    pr_dispatcher *d = w->dispatcher;
-    uint32_t first = w->rt->config.explore ? 0 : w->rt->tick ? (uint32_t)(pr_tick_draw(w->rt->tick) % d->count) : w->steal_from++;
-    for (uint32_t i = 0; i < d->count; i++) {
-        pr_worker *victim = &d->workers[(first + i) % d->count];
-        uint32_t count = victim == w ? 0 : pr_ring_count(&victim->ring), share = starved ? count : share_of(w, victim, count);
-        if (share == 0 || (!starved && count < STEAL_MIN))
-            continue;
-        pr_actor *a = pr_ring_steal(&victim->ring, &w->ring, share);
-        if (a) {
-            PR_BUMP(w->counters.steals, 1);
-            w->looted = true;
-            return a;
-        }
-    }
-    return NULL;
-}
-
 /* *floating: it came from a queue of floating actors. */
 static pr_actor *next(pr_worker *w, bool *floating)
 {
@@ -612,125 +461,10 @@ static pr_actor *next(pr_worker *w, bool *floating)
     uint32_t share = d->index == PR_DISPATCHER_DEFAULT ? PR_GET(d->global.count) / d->count + 1 : 1;
     if ((a = pr_global_take(&d->global, &w->ring, share < GLOBAL_SHARE ? share : GLOBAL_SHARE)))
         return a;
-    return steal(w, w->rt->config.explore);
-}
-
-/* --- sleep */
-
-enum look { NOTHING, WORK, SMALL_SURPLUS };
-
-static enum look look_around(pr_worker *w, pr_worker **victim)
-{
-    pr_dispatcher *d = w->dispatcher;
-    if (!pr_stack_empty(&w->control) || pr_inbox_claimed(&w->inbox) ||
-        atomic_load_explicit(&w->ended, memory_order_seq_cst) ||
-        atomic_load_explicit(&d->global.count, memory_order_seq_cst) > 0 ||
-        atomic_load_explicit(&w->rt->exit, memory_order_seq_cst))
-        return WORK;
-    enum look seen = NOTHING;
-    for (uint32_t i = 0; i < d->count; i++) {
-        pr_worker *other = &d->workers[i];
-        uint32_t count = pr_ring_count(&other->ring);
-        if (count > 0 && (other == w || (count >= STEAL_MIN && share_of(w, other, count) > 0)))
-            return WORK;
-        if (count > 0) {
-            seen = SMALL_SURPLUS;
-            *victim = other;
-        }
-    }
-    return seen;
-}
-
-/* Beside a surplus too small to steal, or of one that has fewer actors: waits for a moment, and takes it if its owner is
- * still in the same turn then, that is, stuck behind a long handler, or has not come to it in its many turns. */
-static pr_actor *watch(pr_worker *w, pr_worker *victim)
-{
-    pr_dispatcher *d = w->dispatcher;
-    uint64_t turn = atomic_load_explicit(&victim->turn, memory_order_acquire);
-    atomic_fetch_add_explicit(&d->watchers, 1, memory_order_seq_cst);
-    atomic_fetch_sub_explicit(&d->sleepers, 1, memory_order_seq_cst);
-    bool notified = pr_parker_sleep(&w->parker, pr_now_ns() + WATCH_NS);
-    pr_worker_clock(w);
-    atomic_fetch_sub_explicit(&d->watchers, 1, memory_order_seq_cst);
-    if (notified)
-        w->looted = true;
-    if (notified)
-        atomic_fetch_sub_explicit(&w->rt->active, 1, memory_order_seq_cst);   /* it never left */
-    if (!notified && (atomic_load_explicit(&victim->turn, memory_order_acquire) == turn ||
-                      pr_ring_count(&victim->ring) >= STEAL_MIN)) {
-        pr_actor *a = pr_ring_steal(&victim->ring, &w->ring, PR_RING);
-        if (a) {
-            PR_BUMP(w->counters.steals, 1);
-            w->looted = true;
-        }
-        return a;
-    }
-    return NULL;
-}
-
-/* Returns a floating actor to run at once, or NULL: look again. */
-static pr_actor *sleep_or_watch(pr_worker *w)
-{
-    pr_runtime *rt = w->rt;
-    pr_dispatcher *d = w->dispatcher;
-    pr_worker *victim = NULL;
-    /* Somebody who is answered at once is answered in less time than it takes to fall asleep and be woken. Who has just
-     * woken another worker gives it the time to get up: otherwise two that talk to each other would go on sleeping
-     * and waking each other, each gone when the other one comes. */
-    uint32_t looks = w->woke ? 4 * w->spin_most : w->spin;
-    w->woke = false;
-    for (uint32_t i = 0; i < looks; i++) {
-        if (pr_inbox_written(&w->inbox) || !pr_stack_empty(&w->control))
-            return NULL;
-        pr_relax();
-    }
-    if (rt->config.idle_worker && rt->config.idle_worker(w))
-        return NULL;
-    pr_parker_prepare(&w->parker);
-    atomic_fetch_add_explicit(&d->sleepers, 1, memory_order_seq_cst);
-    enum look seen = look_around(w, &victim);
-    if (seen == SMALL_SURPLUS)
-        return watch(w, victim);
-    if (seen == WORK) {
-        atomic_fetch_sub_explicit(&d->sleepers, 1, memory_order_seq_cst);
-        if (!pr_parker_cancel(&w->parker))
-            atomic_fetch_sub_explicit(&rt->active, 1, memory_order_seq_cst);   /* its waker's one too many */
-        return NULL;
-    }
-    uint64_t next_ms = pr_wheel_next_ms(&w->wheel);
-    bool counted_out = next_ms == UINT64_MAX;
-    if (counted_out && atomic_fetch_sub_explicit(&rt->active, 1, memory_order_seq_cst) == 1)
-        tell_quiet(rt);
-    PR_BUMP(w->counters.parks, 1);
-    uint64_t since_ns = pr_now_ns();
-    bool notified = pr_parker_sleep(&w->parker, next_ms >= UINT64_MAX / 1000000 ? UINT64_MAX : next_ms * 1000000);
-    atomic_fetch_sub_explicit(&d->sleepers, 1, memory_order_seq_cst);
-    /* A short sleep would have been spared by looking for longer; after a long one, less will do. */
-    bool shortly = notified && pr_now_ns() - since_ns < SHORTLY_NS;
-    uint32_t spin = shortly ? 2 * w->spin + 1 : w->spin / 2, least = w->spin_most < SPIN_LEAST ? w->spin_most : SPIN_LEAST;
-    w->spin = spin < least ? least : spin > w->spin_most ? w->spin_most : spin;
-    if (notified && !counted_out)
-        atomic_fetch_sub_explicit(&rt->active, 1, memory_order_seq_cst);
-    if (!notified && counted_out)
-        atomic_fetch_add_explicit(&rt->active, 1, memory_order_seq_cst);
-    pr_worker_clock(w);
-    return NULL;
+    return pr_worker_steal(w, w->rt->config.explore);
 }
 
 /* --- the loop */
-
-/* After taking some of a surplus: whoever else sleeps is told of the rest. */
-static void pass_on(pr_worker *w)
-{
-    pr_dispatcher *d = w->dispatcher;
-    if (atomic_load_explicit(&d->sleepers, memory_order_seq_cst) == 0)
-        return;
-    for (uint32_t i = 0; i < d->count; i++)
-        if (pr_ring_count(&d->workers[i].ring) > 0) {
-            wake_some(d, w);
-            return;
-        }
-}
 
 static void do_chores(pr_worker *w)
 {
@@ -756,14 +490,14 @@ static void step(pr_worker *w)
         fire_timers(w);
         if (w->ready_head || pr_ring_count(&w->ring) > 0)
             return;
-        a = sleep_or_watch(w);
+        a = pr_worker_sleep(w);
         floating = true;
         if (!a)
             return;
     }
     if (w->looted) {
         w->looted = false;
-        pass_on(w);
+        pr_worker_pass_on(w);
     }
     if (floating) {
         turn_floating(w, a);
@@ -832,14 +566,6 @@ bool pr_worker_tick(pr_worker *w)
     else
         turn_pinned(w, a, 0);
     return true;
-}
-
-bool pr_worker_has_work(pr_worker *w)
-{
-    return !pr_stack_empty(&w->control) || pr_inbox_claimed(&w->inbox) || w->ready_head || w->chores & PR_CHORES ||
-           atomic_load_explicit(&w->ended, memory_order_seq_cst) || pr_ring_count(&w->ring) > 0 ||
-           atomic_load_explicit(&w->dispatcher->global.count, memory_order_seq_cst) > 0 ||
-           atomic_load_explicit(&w->rt->exit, memory_order_seq_cst);
 }
 
 void pr_worker_close_inboxes(pr_worker *w)

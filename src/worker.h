@@ -36,7 +36,7 @@ struct pr_worker {
     pr_counters counters;
     _Atomic uint64_t lua_bytes;               /* what the state holds, as of the last idle moment */
     _Atomic uint32_t collections;             /* cycles of its collector that found what was dead; relaxed */
-    _Atomic uint32_t residents;               /* actors that stay here. See hand_over, and share_of */
+    _Atomic uint32_t residents;               /* actors that stay here. See placement.c */
 
     /* --- the owner's */
     _Alignas(64) pr_runtime *rt;
@@ -98,8 +98,28 @@ void pr_worker_close_inboxes(pr_worker *w);
 int pr_worker_init(pr_worker *w, pr_runtime *rt, pr_dispatcher *d, uint32_t index);
 void pr_worker_destroy(pr_worker *w);
 
+/* --- sleep.c */
+
 /* Makes sure that `w` looks at its queues. Any thread, after its work is visible there. */
 bool pr_worker_wake(pr_worker *w);   /* true: it slept */
+/* One that sleeps, if any does, but not `self`, which is of that dispatcher, or NULL. */
+void pr_wake_some(pr_dispatcher *d, const pr_worker *self);
+/* Falls asleep until there is something to do. Returns a floating actor to run at once, or NULL: look again. */
+pr_actor *pr_worker_sleep(pr_worker *w);
+enum { PR_SPIN_LEAST = 64 /* looks before that */ };
+
+/* --- placement.c */
+
+enum { PR_STEAL_MIN = 3 /* a surplus: a pair that was just spawned to talk to each other is none */ };
+/* How many of the `count` actors in the victim's ring `w` may take. */
+uint32_t pr_worker_share_of(const pr_worker *w, const pr_worker *victim, uint32_t count);
+/* Takes some of another worker's new actors and returns one of them; NULL: there are none, or none for this one. `starved`:
+ * from whoever has any, and whatever its share. */
+pr_actor *pr_worker_steal(pr_worker *w, bool starved);
+/* After that: whoever else sleeps is told of the rest. */
+void pr_worker_pass_on(pr_worker *w);
+/* Before the first turn of a Lua actor, outside the default dispatcher. True: another worker gets it. */
+bool pr_worker_hand_over(pr_worker *w, pr_actor *a);
 /* Puts a floating actor that has just become SCHEDULED in line. Any thread. */
 void pr_make_ready(pr_runtime *rt, pr_worker *w, pr_actor *a);
 /* Puts a pinned actor of this worker in line, unless it is running: its turn's end looks at everything. The line is

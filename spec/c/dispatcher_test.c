@@ -1,7 +1,7 @@
 /* Dispatchers for an embedder without a language: an actor runs on its dispatcher's threads and on no others, pinned or
  * floating; what blocks those delays nobody else; threads are started at the first birth, once, all of them or none.
  *
- * Mutants caught: pr_make_ready that takes the ring of any worker; steal over all workers; wake_some over the default's
+ * Mutants caught: pr_make_ready that takes the ring of any worker; steal over all workers; pr_wake_some over the default's
  * (hangs); a second start of a dispatcher that is up. (hand_over that counts nobody: spec/dispatcher_spec.lua.) */
 #include "harness.h"
 

@@ -1,0 +1,117 @@
+/* Where new actors go: into a worker's ring or the common list, from which whoever is free takes them; who starts a Lua
+ * actor keeps it. */
+#include "tick.h"
+#include "worker.h"
+
+/* How many of its new actors a worker may take from another one: half of them, but not so many that more actors would stay
+ * here than there. Who is first at a burst of births would otherwise have nearly all of it: it takes half after half, while
+ * the one that spawns goes on spawning. An even number, so that two that were spawned to talk to each other stay together.
+ * Where turns may be long this is not what matters; see hand_over. */
+uint32_t pr_worker_share_of(const pr_worker *w, const pr_worker *victim, uint32_t count)
+{
+    if (w->dispatcher->index != PR_DISPATCHER_DEFAULT)
+        return count;
+    int64_t more = (int64_t)PR_GET(victim->residents) + count - PR_GET(w->residents);
+    uint32_t share = more < 2 ? 0 : more / 2 < count ? (uint32_t)(more / 2) : count;
+    return share > 1 ? share & ~1u : share;
+}
+
+pr_actor *pr_worker_steal(pr_worker *w, bool starved)
+{
+    pr_dispatcher *d = w->dispatcher;
+    uint32_t first = w->rt->config.explore ? 0 : w->rt->tick ? (uint32_t)(pr_tick_draw(w->rt->tick) % d->count) : w->steal_from++;
+    for (uint32_t i = 0; i < d->count; i++) {
+        pr_worker *victim = &d->workers[(first + i) % d->count];
+        uint32_t count = victim == w ? 0 : pr_ring_count(&victim->ring), share = starved ? count : pr_worker_share_of(w, victim, count);
+        if (share == 0 || (!starved && count < PR_STEAL_MIN))
+            continue;
+        pr_actor *a = pr_ring_steal(&victim->ring, &w->ring, share);
+        if (a) {
+            PR_BUMP(w->counters.steals, 1);
+            w->looted = true;
+            return a;
+        }
+    }
+    return NULL;
+}
+
+/* Whether another worker would take some of the new actors of this one. */
+static bool would_take(const pr_worker *w)
+{
+    const pr_dispatcher *d = w->dispatcher;
+    uint32_t count = pr_ring_count(&w->ring);
+    for (uint32_t i = 0; i < d->count && count >= PR_STEAL_MIN; i++)
+        if (&d->workers[i] != w && pr_worker_share_of(&d->workers[i], w, count) > 0)
+            return true;
+    return false;
+}
+
+void pr_make_ready(pr_runtime *rt, pr_worker *w, pr_actor *a)
+{
+    pr_dispatcher *d = &rt->dispatchers[PR_GET(a->dispatcher)];
+    /* Nor into the ring of a worker whose turns may be long, if whoever runs it first is to keep it: see hand_over. */
+    if (w && (w->dispatcher != d || (d->index != PR_DISPATCHER_DEFAULT && !(a->flags & PR_FLAG_FLOATS))))
+        w = NULL;
+    if (!w) {
+        pr_global_push(&d->global, a);
+    } else if (!pr_ring_push(&w->ring, a)) {
+        pr_ring_spill(&w->ring, &d->global, a);
+    } else {
+        uint32_t sleepers = atomic_load_explicit(&d->sleepers, memory_order_seq_cst);
+        uint32_t watchers = atomic_load_explicit(&d->watchers, memory_order_seq_cst);
+        if (sleepers + watchers == 0)
+            return;
+        /* Of one that others would not take one sibling is told, which then keeps watch: see pr_worker_sleep. */
+        if (watchers > 0 && !would_take(w))
+            return;
+    }
+    pr_wake_some(d, w);
+}
+
+void pr_worker_pass_on(pr_worker *w)
+{
+    pr_dispatcher *d = w->dispatcher;
+    if (atomic_load_explicit(&d->sleepers, memory_order_seq_cst) == 0)
+        return;
+    for (uint32_t i = 0; i < d->count; i++)
+        if (pr_ring_count(&d->workers[i].ring) > 0) {
+            pr_wake_some(d, w);
+            return;
+        }
+}
+
+/* In a turn that has lasted for a while, as far as one can see from here. */
+static bool is_held_up(const pr_worker *w, uint64_t now_ms)
+{
+    return PR_GET(w->current) != 0 && now_ms > PR_GET(w->current_since_ms) + 1;
+}
+
+/* A Lua actor stays where it first runs. On the default dispatcher that is whoever is free first, since turns are short. On
+ * the others they may be long, and two actors of one worker wait for each other: there an actor goes to the worker that has
+ * the fewest, of those not held up. It floats on its way, SCHEDULED and in no queue, and is pinned where it arrives. False:
+ * it is best kept here. */
+bool pr_worker_hand_over(pr_worker *w, pr_actor *a)
+{
+    pr_dispatcher *d = w->dispatcher;
+    uint32_t least = PR_GET(w->residents), first = w->steal_from++;
+    pr_worker *to = NULL;
+    pr_worker_clock(w);
+    for (uint32_t i = 0; i < d->count; i++) {
+        pr_worker *other = &d->workers[(first + i) % d->count];
+        uint32_t residents = PR_GET(other->residents);
+        if (residents < least && !is_held_up(other, w->now_ms)) {
+            to = other;
+            least = residents;
+        }
+    }
+    pr_msg *m = to ? pr_msg_new(&w->pool, 0) : NULL;
+    if (!m)
+        return false;
+    m->kind = PR_MSG_WAKE;
+    m->target = PR_GET(a->id);
+    pr_worker_count_resident(to, 1);
+    /* It is there: workers leave when all actors have ended. */
+    pr_stack_push(&to->control, m);
+    pr_worker_wake(to);
+    return true;
+}
