@@ -29,8 +29,10 @@ local function over() return pierrot.now() >= until_then end
 -- pcall of an ask, whose error must be one of these kinds.
 local function try(kinds, fn, ...)
   local ok, a, b = pcall(fn, ...)
-  if not ok then
-    holds(type(a) == "table" and kinds[a.kind], "an ask failed by: %s", tostring(a))
+  if not ok and not (type(a) == "table" and kinds[a.kind]) then
+    local info = type(...) == "userdata" and pierrot.info((...)) or {}
+    holds(false, "an ask failed by: %s (%s, %s messages, on %s)", tostring(a), tostring(info.state), tostring(info.depth),
+      tostring(info.worker))
   end
   return ok, a, b
 end
@@ -112,6 +114,7 @@ function players.bounds()
     local ok, handled
     repeat
       ok, handled = try({ full = true, dead = true }, box.ask_within, box, 60, "count")
+      if not ok then pierrot.sleep(0.001) end   -- a refusal suspends nobody: the box would never have its turn
     until ok or overflow ~= "reject" or over()
     box:drain()
     local down = pierrot.receive(120, function(what, who) return what == "down" and who == box end)
@@ -245,22 +248,23 @@ function players.sundries()
   end
 end
 
--- New versions of a module.
+-- New versions of a module, each player's own.
 function players.reloads()
-  local path, version = folder .. "/soak_module.lua", 0
+  local module = "soak_module_" .. tostring(pierrot.self()):gsub("%D", "_")
+  local path, version = ("%s/%s.lua"):format(folder, module), 0
   package.path = folder .. "/?.lua;" .. package.path
   local function write()
     version = version + 1
     local file = assert(io.open(path, "w"))
-    file:write(("return { name = 'soak_module', receive = function() return %d end, upgrade = function(_, state) return state end }\n")
+    file:write(("return { receive = function() return %d end, upgrade = function(_, state) return state end }\n")
       :format(version))
     file:close()
   end
   write()
-  local actor = pierrot.spawn "soak_module"
+  local actor = pierrot.spawn(module)
   return function()
     write()
-    local ok, problem = pierrot.reload "soak_module"
+    local ok, problem = pierrot.reload(module)
     holds(ok, "reload: %s", tostring(problem))
     local answered, got = try({}, actor.ask_within, actor, 60)
     holds(answered and got == version, "version %d answers as %s", version, tostring(got))
@@ -308,7 +312,8 @@ while left > 0 do
   elseif what == "event" then
     local text = tostring(b.error)
     holds(text:find("planned", 1, true) ~= nil, "%s failed: %s\n%s", tostring(b.actor), text, tostring(b.traceback))
-  elseif what == nil then
+  end
+  if pierrot.now() >= next_sample then   -- however many failures come between
     samples[#samples + 1] = resident()
     next_sample = pierrot.now() + 1
     local stats = pierrot.stats()
