@@ -1,8 +1,7 @@
 --- pierrot.testing and `pierrot test`: a clock that jumps, probes, seeds that repeat and are shrunk, failures that nobody
 --- expects, faults; the command's output and exit status.
---- Mutants that these tests are meant for, not tried yet:
---- choices that do not depend on their number alone, time that goes on beside work to do,
---- a failure of an actor passed over, a mute message answered, shrinking that keeps all choices.
+--- Mutants that were tried and are found: a failure of an actor passed over, a mute message answered, shrinking that keeps
+--- all choices, time that goes on beside work to do. Not tried: choices that do not depend on their number alone.
 
 local testing = require "pierrot.testing"
 local pierrot = require "pierrot"

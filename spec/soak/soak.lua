@@ -250,9 +250,8 @@ end
 
 -- New versions of a module, each player's own.
 function players.reloads()
-  local module = "soak_module_" .. tostring(pierrot.self()):gsub("%D", "_")
+  local module = "soak_module_" .. tostring(pierrot.self()):match "%d+"
   local path, version = ("%s/%s.lua"):format(folder, module), 0
-  package.path = folder .. "/?.lua;" .. package.path
   local function write()
     version = version + 1
     local file = assert(io.open(path, "w"))
