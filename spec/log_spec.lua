@@ -53,7 +53,7 @@ describe("the log", function()
     ]], { flags = "--log error" })
     assert.equal(0, r.status, r.err)
     assert.truthy(r.err:find("actor [%d.]+ %(parent%) failed by a child's failure: "
-      .. "actor [%d.]+ %(child%) was to be restarted more than 0 times in 5 s\n"), r.err)
+      .. 'actor "child" %([^ ]+:2, [%d.]+%) was to be restarted more than 0 times in 5 s\n'), r.err)
   end)
 
   it("takes odd arguments, wrong formats raise at the caller's line", function()
