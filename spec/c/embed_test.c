@@ -1267,6 +1267,31 @@ static void memory_that_runs_out_fails_one_handler(void **state)
     down(rt);
 }
 
+/* Less than a Lua state takes: a start that says so, or one with a worker that can do little. */
+static void a_worker_without_memory(void **state)
+{
+    (void)state;
+    int refused = 0, started = 0;
+    for (size_t limit = 1; limit < 4 << 20; limit += 1 + limit / 2) {
+        host h;
+        pierrot_config c;
+        pierrot_error error;
+        pierrot *rt = NULL;
+        host_init(&h, &c);
+        c.worker_memory_limit = limit;
+        pierrot_status status = pierrot_start(&c, &rt, &error);
+        if (status == PIERROT_OK) {
+            started++;
+            down(rt);
+        } else {
+            refused++;
+            assert_null(rt);
+            assert_non_null(strstr(error.text, "memory"));
+        }
+    }
+    assert_true(refused > 5 && started > 2);
+}
+
 /* One actor takes all that its worker may have, again and again, its neighbour counts. Both live on: nothing of it is left. */
 static void memory_that_runs_out_a_thousand_times(void **state)
 {
@@ -1934,6 +1959,7 @@ int main(void)
         BOTH(limits_are_kept),
         BOTH(memory_that_runs_out_fails_one_handler),
         BOTH(a_log_buffer_that_cannot_be_is_refused),
+        BOTH(a_worker_without_memory),
         BOTH(memory_that_runs_out_a_thousand_times),
         BOTH(instructions_are_limited),
         BOTH(all_memory_is_the_hosts),

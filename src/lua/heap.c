@@ -186,7 +186,8 @@ void *pr_heap_realloc_limited(void *heap, void *block, size_t old_size, size_t s
 {
     pr_heap *h = heap;
     size_t old = block ? old_size : 0, most = h->limit + h->limit / 8;
-    if (size > old && (size - old > most || h->used > most - (size - old))) {
+    /* Not while the state is made: LuaJIT would crash. What follows is refused then. */
+    if (!h->bearing && size > old && (size - old > most || h->used > most - (size - old))) {
         h->refused = true;
         return NULL;
     }
