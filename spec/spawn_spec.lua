@@ -25,6 +25,24 @@ describe("spawn", function()
     assert.equal(2, (pierrot.spawn(count, 1, nil):ask()))
   end)
 
+  it("says that there are too many arguments, wherever a list gives them", function()
+    local many = { [2 ^ 20] = 1 }
+    local function refused(what, fn)
+      local line = debug.getinfo(fn, "S").linedefined
+      local ok, problem = pcall(fn)
+      assert.is_false(ok)
+      assert.matches(("^.*spawn_spec.lua:%d: %s: at most 4000 "):format(line, what), problem)
+    end
+    many[1] = echo
+    refused("spawn", function() pierrot.spawn(many) end)
+    refused("router", function() pierrot.router(many) end)
+    many[1] = pierrot.spawn(echo)
+    refused("ask_all", function() pierrot.ask_all { many } end)
+    refused("pipe", function() pierrot.pipe(many, pierrot.self()) end)
+    local count = { start = function(self, ...) self.n = select("#", ...) end, receive = function(self) return self.n end }
+    assert.equal(3999, pierrot.spawn { count, [4000] = true }:ask())
+  end)
+
   it("takes a module's name, loaded once a worker", function()
     script.write("counted_behaviour.lua", [[
       local pierrot = require "pierrot"

@@ -244,6 +244,7 @@ describe("pierrot top", function()
       return it
     end
     local function tell(...) ask{ cmd = "eval", code = ("tell('late', %q)"):format(...) } end
+    assert.same({}, ask{ cmd = "top", n = 0 }.rows)
     late(function(r) return r[OLDEST] == -1 and r[PLACE] == "" end)   -- it has done nothing yet
     local began = pierrot.now()
     tell "hold"

@@ -1,6 +1,8 @@
 -- Several asks at once (ask_all), and an ask whose reply arrives as a message (pipe). Each ask is made by a small actor
 -- of its own, a child of whoever wants it: so the caller goes on, or waits for all of them together.
 
+local values = require "pierrot.values"
+
 local asks = {}
 
 local pierrot
@@ -8,16 +10,6 @@ local select, type, unpack, pcall = select, type, unpack, pcall
 
 local function packed(...)
   return { n = select("#", ...), ... }
-end
-
-local function highest(list)
-  local n = list.n or 0
-  for key in pairs(list) do
-    if type(key) == "number" and key > n then
-      n = key
-    end
-  end
-  return n
 end
 
 -- ok, values... or false and the error
@@ -46,7 +38,7 @@ function asks.all(seconds, list)
   for i = 1, #list do
     local request = list[i]
     pierrot.spawn { "pierrot.asker", restart = "temporary" }:tell("one", pierrot.self(), i, seconds,
-                                                                unpack(request, 1, highest(request)))
+                                                                unpack(request, 1, values.last(request)))
   end
   local results = {}
   for _ = 1, #list do
@@ -98,6 +90,9 @@ function asks.install(the_pierrot, misuse)
     if type(request) ~= "table" or (type(request[1]) ~= "userdata" and type(request[1]) ~= "string") then
       misuse(level + 1, "%s: { ref, ... } expected", what)
     end
+    if not values.last(request) then
+      misuse(level + 1, "%s: at most %d values expected", what, values.MOST)
+    end
   end
 
   local function check_seconds(what, seconds, level)
@@ -138,7 +133,7 @@ function asks.install(the_pierrot, misuse)
       return nil, reason
     end
     local names = { n = name ~= nil and 1 or 0, name }
-    return asker:tell("pipe", to, names, seconds, unpack(request, 1, highest(request))) and true
+    return asker:tell("pipe", to, names, seconds, unpack(request, 1, values.last(request))) and true
   end
 end
 

@@ -317,16 +317,6 @@ local function check_options(options)
            timeslice = timeslice and math.ceil(timeslice * 1e6) or 0 }
 end
 
-local function highest(options)
-  local n = 0
-  for key in pairs(options) do
-    if type(key) == "number" and key > n then
-      n = key
-    end
-  end
-  return n
-end
-
 core.check_options = check_options
 
 -- For the spawn that follows. Returns what must not be collected until then, or nil and what is wrong.
@@ -351,6 +341,10 @@ function pierrot.spawn(behaviour, ...)
   end
   if type(behaviour) == "table" and behaviour[1] ~= nil then
     local name, restart, place, rare = check_options(behaviour)
+    local last = values.last(behaviour)
+    if not last then
+      misuse(2, "spawn: at most %d arguments for `start` expected", values.MOST)
+    end
     local handle, problem = carry(behaviour[1])
     if not handle then
       misuse(2, "spawn: %s", problem)
@@ -360,11 +354,10 @@ function pierrot.spawn(behaviour, ...)
       if not kept then
         misuse(2, "spawn: mailbox: %s", trouble)
       end
-      local ref, reason, holder = core.spawn(handle, name, restart, place, rare,
-                                             unpack(behaviour, 2, highest(behaviour)))
+      local ref, reason, holder = core.spawn(handle, name, restart, place, rare, unpack(behaviour, 2, last))
       return kept and ref, reason, holder
     end
-    return answer(core.spawn(handle, name, restart, place, rare, unpack(behaviour, 2, highest(behaviour))))
+    return answer(core.spawn(handle, name, restart, place, rare, unpack(behaviour, 2, last)))
   end
   if behaviour == nil then
     misuse(2, "spawn: a behaviour (a function, a table or a module's name) expected, got nil")

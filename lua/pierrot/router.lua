@@ -3,6 +3,8 @@
 --
 -- A routee that has ended is replaced by a new one when the next message would go to it.
 
+local values = require "pierrot.values"
+
 local router = {}
 
 local pierrot, core   -- set by install, in each state
@@ -251,18 +253,19 @@ function router.install(the_pierrot, the_core, misuse)
     if not spec.group then
       check_size("router: size", size)
     end
-    local options, highest = {}, 1
+    local options, last = {}, values.last(spec)
+    if not last then
+      misuse(2, "router: at most %d arguments for `start` expected", values.MOST)
+    end
     for key, value in pairs(spec) do
-      if type(key) == "number" then
-        highest = math.max(highest, key)
-      elseif not own[key] then
+      if type(key) ~= "number" and not own[key] then
         options[key] = value
       end
     end
     local config = { target = spec[1], options = options, size = size, strategy = strategy, key = spec.key,
                      group = spec.group, within = spec.within }
     spawn_checked(2, "router", pcall(core.check_options, options))
-    local actor = { behaviour(config), unpack(spec, 2, highest) }
+    local actor = { behaviour(config), unpack(spec, 2, last) }
     actor.name, actor.worker = spec.name, spec.worker
     local ref, reason, holder = spawn_checked(2, "router", pcall(pierrot.spawn, actor))   -- no tail call: levels count
     return ref, reason, holder

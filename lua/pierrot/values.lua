@@ -22,6 +22,20 @@ function values.is_ref(value)
   return mt ~= nil and rawget(mt, "__name") == ref_name and rawget(mt, "valid")(value)
 end
 
+-- The last of the values in a list that may have holes: `n` says how long it is, or the highest number does. nil: they are
+-- more than go in one message.
+function values.last(list)
+  local n = type(list.n) == "number" and list.n or 0
+  for key in pairs(list) do
+    if type(key) == "number" and key > n then
+      n = key
+    end
+  end
+  return n <= values.MOST and n or nil
+end
+
+values.MOST = 4000   -- as codec.c has it: LuaJIT's own limit is 8,000 values
+
 function values.key_path(key)
   if type(key) == "string" and key:match "^[%a_][%w_]*$" then
     return "." .. key

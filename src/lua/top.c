@@ -159,6 +159,8 @@ typedef struct row {
 
 static void place(row *rows, uint32_t *n, uint32_t most, const row *r)
 {
+    if (most == 0)
+        return;
     const row *last = *n ? &rows[*n - 1] : NULL;
     if (*n == most && (r->key < last->key || (r->key == last->key && r->second <= last->second)))
         return;
