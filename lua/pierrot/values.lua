@@ -22,8 +22,8 @@ function values.is_ref(value)
   return mt ~= nil and rawget(mt, "__name") == ref_name and rawget(mt, "valid")(value)
 end
 
--- The last of the values in a list that may have holes: `n` says how long it is, or the highest number does. nil: they are
--- more than go in one message.
+-- The last of the values in a list that may have holes: `n` says how long it is, or the highest number does. nil:
+-- they are more than go in one message.
 function values.last(list)
   local n = type(list.n) == "number" and list.n or 0
   for key in pairs(list) do
