@@ -1665,7 +1665,9 @@ static void misuse_is_refused(void **state)
     pierrot_error error;
     host_init(&h, &c);
     assert_string_equal(pierrot_version(), PIERROT_VERSION);
+    rt = (pierrot *)(void *)&error;
     assert_int_equal(pierrot_start(NULL, &rt, NULL), PIERROT_INVALID);
+    assert_null(rt);
     c.workers = 0;
     assert_int_equal(pierrot_start(&c, &rt, &error), PIERROT_INVALID);
     assert_int_equal(error.status, PIERROT_INVALID);

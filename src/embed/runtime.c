@@ -281,9 +281,10 @@ static void configure(pierrot *p, pr_config *c)
 
 pierrot_status pierrot_start(const pierrot_config *config, pierrot **out, pierrot_error *error)
 {
+    if (out)
+        *out = NULL;
     if (!out || !config || config->size < sizeof config->size)
         return fail(error, PIERROT_INVALID, "pierrot_start: a configuration from pierrot_config_init, and a place for the runtime, expected");
-    *out = NULL;
     pierrot_config all;
     defaults(&all);   /* for fields that the caller's header does not have */
     memcpy(&all, config, config->size < sizeof all ? config->size : sizeof all);
