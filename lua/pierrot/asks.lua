@@ -12,6 +12,16 @@ local function packed(...)
   return { n = select("#", ...), ... }
 end
 
+local function highest(list)
+  local n = type(list.n) == "number" and list.n or 0
+  for key in pairs(list) do
+    if type(key) == "number" and key > n then
+      n = key
+    end
+  end
+  return n
+end
+
 -- ok, values... or false and the error
 local function ask(seconds, target, ...)
   if seconds then
@@ -38,7 +48,7 @@ function asks.all(seconds, list)
   for i = 1, #list do
     local request = list[i]
     pierrot.spawn { "pierrot.asker", restart = "temporary" }:tell("one", pierrot.self(), i, seconds,
-                                                                unpack(request, 1, values.last(request)))
+                                                                unpack(request, 1, highest(request)))
   end
   local results = {}
   for _ = 1, #list do
@@ -90,7 +100,7 @@ function asks.install(the_pierrot, misuse)
     if type(request) ~= "table" or (type(request[1]) ~= "userdata" and type(request[1]) ~= "string") then
       misuse(level + 1, "%s: { ref, ... } expected", what)
     end
-    if not values.last(request) then
+    if highest(request) > values.MOST then
       misuse(level + 1, "%s: at most %d values expected", what, values.MOST)
     end
   end
@@ -133,7 +143,7 @@ function asks.install(the_pierrot, misuse)
       return nil, reason
     end
     local names = { n = name ~= nil and 1 or 0, name }
-    return asker:tell("pipe", to, names, seconds, unpack(request, 1, values.last(request))) and true
+    return asker:tell("pipe", to, names, seconds, unpack(request, 1, highest(request))) and true
   end
 end
 

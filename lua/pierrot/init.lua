@@ -317,6 +317,16 @@ local function check_options(options)
            timeslice = timeslice and math.ceil(timeslice * 1e6) or 0 }
 end
 
+local function highest(options)
+  local n = 0
+  for key in pairs(options) do
+    if type(key) == "number" and key > n then
+      n = key
+    end
+  end
+  return n
+end
+
 core.check_options = check_options
 
 -- For the spawn that follows. Returns what must not be collected until then, or nil and what is wrong.
@@ -341,8 +351,8 @@ function pierrot.spawn(behaviour, ...)
   end
   if type(behaviour) == "table" and behaviour[1] ~= nil then
     local name, restart, place, rare = check_options(behaviour)
-    local last = values.last(behaviour)
-    if not last then
+    local last = highest(behaviour)
+    if last > values.MOST then
       misuse(2, "spawn: at most %d arguments for `start` expected", values.MOST)
     end
     local handle, problem = carry(behaviour[1])

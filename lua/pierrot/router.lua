@@ -253,19 +253,21 @@ function router.install(the_pierrot, the_core, misuse)
     if not spec.group then
       check_size("router: size", size)
     end
-    local options, last = {}, values.last(spec)
-    if not last then
-      misuse(2, "router: at most %d arguments for `start` expected", values.MOST)
-    end
+    local options, highest = {}, 1
     for key, value in pairs(spec) do
-      if type(key) ~= "number" and not own[key] then
+      if type(key) == "number" then
+        highest = math.max(highest, key)
+      elseif not own[key] then
         options[key] = value
       end
+    end
+    if highest > values.MOST then
+      misuse(2, "router: at most %d arguments for `start` expected", values.MOST)
     end
     local config = { target = spec[1], options = options, size = size, strategy = strategy, key = spec.key,
                      group = spec.group, within = spec.within }
     spawn_checked(2, "router", pcall(core.check_options, options))
-    local actor = { behaviour(config), unpack(spec, 2, last) }
+    local actor = { behaviour(config), unpack(spec, 2, highest) }
     actor.name, actor.worker = spec.name, spec.worker
     local ref, reason, holder = spawn_checked(2, "router", pcall(pierrot.spawn, actor))   -- no tail call: levels count
     return ref, reason, holder

@@ -11,6 +11,8 @@ local int64, uint64 = ffi.typeof "int64_t", ffi.typeof "uint64_t"
 
 local MAX_DEPTH = 100
 
+values.MOST = 4000   -- in one message, as codec.c has it
+
 -- A ref is light userdata that holds an odd number of at most 46 bits; its metatable is that of the type.
 local ref_name = "pierrot.ref"
 
@@ -21,20 +23,6 @@ function values.is_ref(value)
   local mt = debug.getmetatable(value)
   return mt ~= nil and rawget(mt, "__name") == ref_name and rawget(mt, "valid")(value)
 end
-
--- The last of the values in a list that may have holes: `n` says how long it is, or the highest number does. nil:
--- they are more than go in one message.
-function values.last(list)
-  local n = type(list.n) == "number" and list.n or 0
-  for key in pairs(list) do
-    if type(key) == "number" and key > n then
-      n = key
-    end
-  end
-  return n <= values.MOST and n or nil
-end
-
-values.MOST = 4000   -- as codec.c has it: LuaJIT's own limit is 8,000 values
 
 function values.key_path(key)
   if type(key) == "string" and key:match "^[%a_][%w_]*$" then
