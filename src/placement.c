@@ -6,7 +6,7 @@
 /* How many of its new actors a worker may take from another one: half of them, but not so many that more actors would stay
  * here than there. Who is first at a burst of births would otherwise have nearly all of it: it takes half after half, while
  * the one that spawns goes on spawning. An even number, so that two that were spawned to talk to each other stay together.
- * Where turns may be long this is not what matters; see hand_over. */
+ * Where turns may be long this is not what matters: see pr_worker_hand_over. */
 uint32_t pr_worker_share_of(const pr_worker *w, const pr_worker *victim, uint32_t count)
 {
     if (w->dispatcher->index != PR_DISPATCHER_DEFAULT)
@@ -49,7 +49,7 @@ static bool would_take(const pr_worker *w)
 void pr_make_ready(pr_runtime *rt, pr_worker *w, pr_actor *a)
 {
     pr_dispatcher *d = &rt->dispatchers[PR_GET(a->dispatcher)];
-    /* Nor into the ring of a worker whose turns may be long, if whoever runs it first is to keep it: see hand_over. */
+    /* Nor into the ring of a worker whose turns may be long, if whoever runs it first is to keep it: see pr_worker_hand_over. */
     if (w && (w->dispatcher != d || (d->index != PR_DISPATCHER_DEFAULT && !(a->flags & PR_FLAG_FLOATS))))
         w = NULL;
     if (!w) {
