@@ -1,7 +1,7 @@
 --- pierrot.testing and `pierrot test`: a clock that jumps, probes, seeds that repeat and are shrunk, failures that nobody
 --- expects, faults; the command's output and exit status.
 --- Mutants that were tried and are found: a failure of an actor passed over, a mute message answered, shrinking that keeps
---- all choices, time that goes on beside work to do. Not tried: choices that do not depend on their number alone.
+--- all choices, time that goes on beside work to do, choices drawn in sequence instead of each from its number alone.
 
 local testing = require "pierrot.testing"
 local pierrot = require "pierrot"
@@ -148,6 +148,20 @@ describe("a test that fails", function()
     assert.not_same(whole.lines, failure.lines)
     assert.is_true(#failure.lines > 8)
     assert.is_true(testing.explore(flaky, { seed = failure.seed .. ":0" }))
+  end)
+
+  it("is the same with the choices that were taken alone: the others change nothing", function()
+    local function failing(t)
+      t:fault { action = "slow", seconds = 1, chance = 0.3 }
+      flaky(t)
+      error("after " .. t:elapsed())
+    end
+    for seed = 1, SEEDS do
+      local _, whole = testing.explore(failing, { seed = seed, shrink = false })
+      assert.is_true(#whole.taken > 0 and #whole.taken < whole.choices)
+      local _, again = testing.explore(failing, { seed = testing.format_seed(seed, whole.taken) })
+      assert.same({ whole.message, whole.taken, whole.lines }, { again.message, again.taken, again.lines })
+    end
   end)
 
   it("because an actor has failed, names actor, message and line", function()
