@@ -180,6 +180,11 @@ nil	nil	nil	nil
       "false" },
     { "a pattern that goes back and forth", "pcall(string.find, ('a'):rep(24), ('a*'):rep(7) .. 'b')", "return 'served'", "served",
       "served" },
+    { "as much memory as it likes", "package.loaded.hoard = ('x'):rep(2 ^ 26)", "return collectgarbage 'count' > 2 ^ 16", "true",
+      "false" },
+    { "the compiler", "jit.off()", "return (jit.status())", "false", "true" },
+    { "ffi", "local ffi = require 'ffi' ffi.cast('char *', ffi.cast('const char *', 'a text'))[0] = 65", "return 'a text'", "A text",
+      "a text" },
   }
 
   for _, trick in ipairs(tricks) do
@@ -198,6 +203,29 @@ nil	nil	nil	nil
       assert.equal(trick[4] .. "\n" .. trick[5] .. "\n", out)
     end)
   end
+
+  it("its neighbours': a loop without a time slice; kill takes effect afterwards", function()
+    local out = output([[
+      local me, own = pierrot.self(), pierrot.self():info().worker
+      local long = pierrot.spawn { function(_, seconds)
+        local until_then = pierrot.now() + seconds
+        while pierrot.now() < until_then do end
+        me:tell("over", pierrot.now())
+      end, worker = own % 3 + 1, monitor = true, restart = "temporary" }
+      local function clock() return pierrot.now() end
+      local neighbour, other = pierrot.spawn { clock, worker = own % 3 + 1 }, pierrot.spawn { clock, worker = (own + 1) % 3 + 1 }
+      neighbour:ask()
+      long:tell(1)
+      pierrot.sleep(0.1)
+      assert(long:kill())
+      local elsewhere, after = other:ask(), neighbour:ask_within(60)
+      local what, over = pierrot.receive(60)
+      print(what, elsewhere < over, over < after)
+      local down, who = pierrot.receive(60)
+      print(down, who == long)
+    ]], { flags = "--workers 3 --log none" })
+    assert.equal("over\ttrue\ttrue\ndown\ttrue\n", out)
+  end)
 
   it("its neighbours': tables in a behaviour; setfenv on its own functions", function()
     local out = output([[
