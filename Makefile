@@ -217,8 +217,8 @@ proof: ## models, fuzzing, seeds, a soak of a minute: what docs/PROOF.md describ
 	$(Q)$(MAKE) --no-print-directory soak MINUTES=1
 	$(Q)$(MAKE) --no-print-directory soak MINUTES=1 SOAK_WORKERS=16
 
-# Three times: as they are; the specs again, nothing compiled, for compiled code runs no line hooks; and the tests of refused
-# memory where each envelope is an allocation. A test may fail for the time that all this takes, which spec/run says.
+# Three times: as they are, and the simulation; the specs again, nothing compiled, for compiled code runs no line hooks; and the
+# tests of refused memory where each envelope is an allocation. A test may fail for the time that all this takes, which spec/run says.
 coverage: ## what the tests reach: lines and branches by file; fails where that is too little of the core
 	@.ci/setup run test
 	$(Q)mkdir -p "$(BUILD)/cov/lines" "$(BUILD)/cov/coverage" "$(BUILD)/apart"
@@ -226,6 +226,7 @@ coverage: ## what the tests reach: lines and branches by file; fails where that 
 	$(SUBMAKE) test-build BUILD="$(BUILD)/cov" SANITIZE=coverage
 	$(SUBMAKE) "$(BUILD)/apart/spec/refusal_test" BUILD="$(BUILD)/apart" SANITIZE=coverage CPPFLAGS=-DPR_MSG_APART
 	-@spec/run --build "$(BUILD)/cov" $(SPEC)
+	-@LUA_PATH="./spec/?.lua;;" LUA_CPATH="$(BUILD)/cov/?.so;;" $(LUAJIT) spec/simulation/run.lua --programs 2000
 	-@PIERROT_LINES="$(abspath $(BUILD))/cov/lines" spec/run --build "$(BUILD)/cov" $(or $(SPEC),_spec.lua)
 	-@PIERROT_HAMMER=1 "$(BUILD)/cov/spec/refusal_test" && PIERROT_HAMMER=1 "$(BUILD)/apart/spec/refusal_test"
 	@$(LUAJIT) spec/coverage/report.lua "$(BUILD)/cov" "$(BUILD)/apart"

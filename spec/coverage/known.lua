@@ -15,7 +15,6 @@ because("an assertion: its other side ends the process", { "assert(" })
 because("a compare-and-swap: the other side is another thread that comes between, or (weak) chance", {
   "atomic_compare_exchange_",
   { file = "behaviour%.c", text = "revive(b)" },
-  { file = "channel%.c", text = "!empty_ring(w, c)" },
   { file = "send_timer%.c", text = "memory_order_acquire) != PR_TIMER_PENDING" },
   { file = "ready_queue%.h", text = "tail - head <= PR_RING" },
 })

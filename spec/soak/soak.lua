@@ -16,6 +16,9 @@ local pierrot = require "pierrot"
 local seconds, folder = tonumber(arg[1]), arg[2]
 local until_then = pierrot.now() + seconds
 
+-- Of whatever is to come: more than a machine that is busy, or stopped by somebody who measures, takes.
+local LIMIT = 240
+
 local function holds(condition, fmt, ...)
   if not condition then
     io.stderr:write("soak: does not hold: ", fmt:format(...), "\n")
@@ -52,14 +55,14 @@ function players.asks()
       end,
       pass = function(self, n)
         self.other = self.other or pierrot.spawn { function(_, _, m) return m end }
-        return self.other:ask("on", n)
+        return self.other:ask_within(LIMIT, "on", n)
       end,
     } }, restart = "temporary" }
   return function()
     local kinds = { "plain", "slow", "defer", "pass", "fail" }
     for _ = 1, 50 do
       local kind, n = kinds[math.random(#kinds)], math.random(1e6)
-      local ok, got = try({ failed = true, dead = true, timeout = true }, echo.ask_within, echo, 60, kind, n)
+      local ok, got = try({ failed = true, dead = true, timeout = true }, echo.ask_within, echo, LIMIT, kind, n)
       if kind == "fail" then
         holds(not ok, "a failing handler answers")
         return players.asks()
@@ -90,8 +93,8 @@ function players.order()
         pierrot.stop()
       end }:tell()
     end
-    local what = pierrot.receive(120, function(first) return first == "all" end)
-    holds(what == "all", "a stream has not arrived within 120 s")
+    local what = pierrot.receive(LIMIT, function(first) return first == "all" end)
+    holds(what == "all", "a stream has not arrived in time")
   end
 end
 
@@ -113,12 +116,12 @@ function players.bounds()
     pierrot.monitor(box)
     local ok, handled
     repeat
-      ok, handled = try({ full = true, dead = true }, box.ask_within, box, 60, "count")
+      ok, handled = try({ full = true, dead = true }, box.ask_within, box, LIMIT, "count")
       if not ok then pierrot.sleep(0.001) end   -- a refusal suspends nobody: the box would never have its turn
     until ok or overflow ~= "reject" or over()
     box:drain()
-    local down = pierrot.receive(120, function(what, who) return what == "down" and who == box end)
-    holds(down, "a bounded actor has not ended within 120 s")
+    local down = pierrot.receive(LIMIT, function(what, who) return what == "down" and who == box end)
+    holds(down, "a bounded actor has not ended in time")
     if ok and overflow == "reject" then
       holds(handled == accepted, "%d were accepted and %d handled", accepted, handled)
     elseif ok and overflow == "suspend" then
@@ -140,7 +143,7 @@ function players.trees()
       size = function(self)
         local n = 1
         for _, child in ipairs(self.children) do
-          local ok, below = pcall(child.ask_within, child, 60, "size")
+          local ok, below = pcall(child.ask_within, child, LIMIT, "size")
           n = n + (ok and below or 0)
         end
         return n
@@ -151,7 +154,7 @@ function players.trees()
   shape.node = node(shape)
   return function()
     local root = pierrot.spawn { shape.node, 3, monitor = true, restart = "temporary" }
-    local ok, size = try({ failed = true }, root.ask_within, root, 60, "size")
+    local ok, size = try({ failed = true }, root.ask_within, root, LIMIT, "size")
     holds(ok and size == 40, "a tree of 40 has %s", tostring(size))
     for _ = 1, math.random(3) do
       local victim = root
@@ -166,8 +169,8 @@ function players.trees()
     end
     local ways = { "stop", "drain", "kill" }
     root[ways[math.random(3)]](root)
-    local what = pierrot.receive(120, function(first, who) return first == "down" and who == root end)
-    holds(what, "a tree has not ended within 120 s")
+    local what = pierrot.receive(LIMIT, function(first, who) return first == "down" and who == root end)
+    holds(what, "a tree has not ended in time")
     holds(pierrot.receive(0, function(first, who) return first == "down" and who == root end) == nil, "a second down")
   end
 end
@@ -178,20 +181,20 @@ function players.restarts()
     local child = { name = "frail", on = { fail = function() error("planned", 0) end, life = function() return 1 end } }
     local sup = pierrot.supervisor { strategy = "one_for_one", intensity = 1e6, period = 1,
                                      { child, restart = "permanent" }, { child, restart = "permanent" } }
-    local children = sup:ask_within(60, "children")
+    local children = sup:ask_within(LIMIT, "children")
     for _ = 1, 10 do
       for _, entry in ipairs(children) do
         local ref = type(entry) == "table" and entry.ref or entry
         if type(ref) == "userdata" then
-          try({ failed = true }, ref.ask_within, ref, 60, "fail")
-          local ok, n = try({ failed = true }, ref.ask_within, ref, 60, "life")
+          try({ failed = true }, ref.ask_within, ref, LIMIT, "fail")
+          local ok, n = try({ failed = true }, ref.ask_within, ref, LIMIT, "life")
           holds(ok and n == 1, "a restarted child does not answer")
         end
       end
     end
     pierrot.monitor(sup)
     sup:stop()
-    holds(pierrot.receive(120, function(what, who) return what == "down" and who == sup end), "a supervisor does not end")
+    holds(pierrot.receive(LIMIT, function(what, who) return what == "down" and who == sup end), "a supervisor does not end")
   end
 end
 
@@ -208,7 +211,7 @@ function players.timers()
       end
     end
     for _ = 1, due do
-      holds(pierrot.receive(120, function(what) return what == "timer" end), "a timer has not come within 120 s")
+      holds(pierrot.receive(LIMIT, function(what) return what == "timer" end), "a timer has not come in time")
     end
     holds(pierrot.receive(0.06, function(what) return what == "timer" end) == nil, "a cancelled timer comes")
   end
@@ -221,7 +224,7 @@ function players.slices()
     loop:tell()
     pierrot.sleep(0.005)
     loop:kill()
-    holds(pierrot.receive(120, function(what, who) return what == "down" and who == loop end), "a loop is not killed")
+    holds(pierrot.receive(LIMIT, function(what, who) return what == "down" and who == loop end), "a loop is not killed")
   end
 end
 
@@ -237,10 +240,10 @@ function players.sundries()
       holds(reason == "exists", "a spawn by name: %s", tostring(reason))
       return
     end
-    local ok, got = try({}, ref.ask_within, ref, 60, "share", pierrot.share { list = { 1, 2, 3 } })
+    local ok, got = try({}, ref.ask_within, ref, LIMIT, "share", pierrot.share { list = { 1, 2, 3 } })
     holds(ok and got == 3, "a shared value gives %s", tostring(got))
     local big = { text = ("x"):rep(math.random(50000)), me = me }
-    ok, got = try({}, ref.ask_within, ref, 60, big)
+    ok, got = try({}, ref.ask_within, ref, LIMIT, big)
     holds(ok and got.text == big.text and got.me == me, "a big message is another one")
     holds(pierrot.publish(group, "published") >= 1, "nobody is in the group")
     holds(pierrot.blocking(function(n) return n + 1 end, 4) == 5, "a blocking call gives another value")
@@ -265,7 +268,7 @@ function players.reloads()
     write()
     local ok, problem = pierrot.reload(module)
     holds(ok, "reload: %s", tostring(problem))
-    local answered, got = try({}, actor.ask_within, actor, 60)
+    local answered, got = try({}, actor.ask_within, actor, LIMIT)
     holds(answered and got == version, "version %d answers as %s", version, tostring(got))
     pierrot.sleep(0.05)
   end
