@@ -228,6 +228,7 @@ coverage: ## what the tests reach: lines and branches by file; fails where that 
 	-@spec/run --build "$(BUILD)/cov" $(SPEC)
 	-@LUA_PATH="./spec/?.lua;;" LUA_CPATH="$(BUILD)/cov/?.so;;" $(LUAJIT) spec/simulation/run.lua --programs 2000
 	-@PIERROT_LINES="$(abspath $(BUILD))/cov/lines" spec/run --build "$(BUILD)/cov" $(or $(SPEC),_spec.lua)
+	-@PIERROT_LINES="$(abspath $(BUILD))/cov/lines" "$(BUILD)/cov/spec/embed_test"
 	-@PIERROT_HAMMER=1 "$(BUILD)/cov/spec/refusal_test" && PIERROT_HAMMER=1 "$(BUILD)/apart/spec/refusal_test"
 	@$(LUAJIT) spec/coverage/report.lua "$(BUILD)/cov" "$(BUILD)/apart"
 

@@ -209,6 +209,91 @@ describe("a test that fails", function()
     end), ("spec/testing_spec.lua:%d: ask: no reply from"):format(line + 19))
   end)
 
+  -- What is called wrongly, or comes otherwise than expected, and what is said of it, at the test's line.
+  local wrong = {
+    { "a number of seconds, 0 or more, expected, got -1", function(t) t:advance(-1) end },
+    { "expect: a number of seconds, 0 or more, expected, got soon", function(t) t:probe():expect("a", "soon") end },
+    { "probe: a name (string) or nothing expected, got number", function(t) t:probe(5) end },
+    { "expect_failure: a pattern (string) or nothing expected, got number", function(t) t:expect_failure(5) end },
+    { "expect_failure: a number of failures expected, got two", function(t) t:expect_failure("x", "two") end },
+    { "fault: a rule (table) expected, got string", function(t) t:fault "mute" end },
+    { "fault: unknown field 'whom'", function(t) t:fault { action = "mute", whom = "a" } end },
+    { "fault: chance: a number, 0 or more, expected, got -1", function(t) t:fault { action = "mute", chance = -1 } end },
+    { "fault: nth: a whole number, 1 or more, expected, got 1.5", function(t) t:fault { action = "mute", nth = 1.5 } end },
+    { "fault: a slow handler takes `seconds`", function(t) t:fault { action = "slow" } end },
+    { "fault: message: a string expected, got number", function(t) t:fault { action = "mute", message = 5 } end },
+    { "fault: to: a ref, or the name", function(t) t:fault { action = "mute", to = 5 } end },
+    { "fault: a test has at most 64 rules", function(t) for _ = 1, 65 do t:fault { action = "mute", to = "x" } end end },
+    { "eventually: it is not so within 2 s", function(t) t:eventually(function() return false end, 2) end },
+    { '"c" expected within 1 s, and did not come (1 others did, first "b")', function(_, p)
+      p:tell(p.ref, "b")
+      p:await("c", 1)
+    end },
+    { '"a" expected within 1 s, and 1 more; nothing came', function(_, p)
+      p:tell(p.ref, "b")
+      p:expect_in_any_order({ "a", "b", "c" }, 1)
+    end },
+    { '"d" came, and is none of the 2 that are expected (first "a")', function(_, p)
+      p:tell(p.ref, "d")
+      p:expect_in_any_order { "a", "b" }
+    end },
+    { 'expected to end with the reason "old", and it was "new"', function(_, p)
+      local mortal = pierrot.spawn(function() pierrot.stop "new" end)
+      mortal:tell()
+      p:expect_down(mortal, "old")
+    end },
+    { "crasher had failed at \"x\": spec/testing_spec.lua", function(t, p)
+      t:expect_failure "broken"
+      pierrot.spawn { { receive = function() error "broken" end, name = "crasher" } }:tell "x"
+      p:expect("y", 1)
+    end },
+    { '{[true] = 1, [1.5] = 2, k = {{{{{...}}}}}} expected, got "' .. ("z"):rep(120) .. '..."', function(_, p)
+      p:tell(p.ref, ("z"):rep(200))
+      p:expect { { [1.5] = 2, k = { { { { { 1 } } } } }, [true] = 1 } }
+    end },
+    { "(a function's yes) expected, got 1", function(_, p)
+      p:tell(p.ref, 1)
+      p:expect { function() return false end }
+    end },
+  }
+  for _, case in ipairs(wrong) do
+    it("because of " .. case[1]:sub(1, 60), function()
+      local text = fails(function(t) case[2](t, t:probe()) end)
+      says(text, case[1])
+      says(text, "spec/testing_spec.lua:")
+    end)
+  end
+
+  it("is called as it is to be", function()
+    for part, options in pairs { ["unknown option 'seds'"] = { seds = 1 }, ["seeds: a number expected, got string"] = { seeds = "1" },
+                                 ["'x' is no seed"] = { seed = "x" } } do
+      says(fails(function() end, options), part)
+    end
+    says(fails(5), "testing.run: a function expected, got number")
+    testing.test(function(t) t:advance(1) end, { seeds = 1 })()
+    local _, err = pcall(setfenv(function() testing.it("a", function() end) end, { testing = testing, it = false }))
+    says(err, "testing.it: there is no `it` here")
+  end)
+
+  it("may take what comes as it comes, fail an ask, and expect what is no number", function()
+    assert.equal(1, testing.run(function(t)
+      local p = t:probe()
+      assert.is_nil(p:receive(1))
+      p:tell(p.ref, "a", 0 / 0)
+      assert.equal("a", (p:receive()))
+      p:tell(p.ref, 0 / 0)
+      p:expect(0 / 0)
+      p:tell(p.ref, "b", 1)
+      p:expect(testing.any)
+      local asker = pierrot.spawn(function(_, whom) return select(2, pcall(whom.ask, whom, "q")) end)
+      pierrot.spawn(function(_, of, to) to:tell("is", (of:ask(to))) end):tell(asker, p.ref)
+      p:expect "q"
+      p:fail "no answer today"
+      local _, err = p:await { "is", testing.any }
+      says(tostring(err), "no answer today")
+    end, { seeds = 1 }))
+  end)
+
   it("because its actors do not come to rest", function()
     says(fails(function(t)
       pierrot.spawn(function() pierrot.self():tell() end):tell()

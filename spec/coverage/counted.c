@@ -96,8 +96,8 @@ static _Atomic int chunk_count;
  * comes to have it takes it over. */
 static struct hooked {
     const void *_Atomic state;
-    lua_Hook theirs;
-    int mask;
+    lua_Hook theirs, before;   /* before: for who puts back what it has found, which is ours */
+    int mask, mask_before;
 } states[STATES];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -161,8 +161,12 @@ int __wrap_lua_sethook(lua_State *L, lua_Hook hook, int mask, int count)
         return really_hook(L, hook, mask, count);
     pthread_mutex_lock(&lock);
     struct hooked *h = hooked(L);
-    h->theirs = hook;
-    h->mask = hook ? mask : 0;
+    lua_Hook set = hook == on_line ? h->before : hook;
+    int set_mask = hook == on_line ? h->mask_before : hook ? mask : 0;
+    h->before = h->theirs;
+    h->mask_before = h->mask;
+    h->theirs = set;
+    h->mask = set_mask;
     pthread_mutex_unlock(&lock);
     return really_hook(L, on_line, (hook ? mask : 0) | LUA_MASKLINE, count);
 }
@@ -199,7 +203,7 @@ int __wrap_luaL_loadbuffer(lua_State *L, const char *text, size_t size, const ch
     struct hooked *h = hooked(L);
     bool first = lua_gethook(L) != on_line;
     if (first)
-        h->theirs = NULL;
+        h->theirs = h->before = NULL;
     pthread_mutex_unlock(&lock);
     if (first) {
         luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
