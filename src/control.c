@@ -217,7 +217,7 @@ static void *serve(void *control)
         }
         nfds_t clients = n;
         waits[n++] = (struct pollfd){c->wake, POLLIN, 0};
-        waits[n++] = (struct pollfd){c->broken ? -1 : c->listener, POLLIN, 0};
+        waits[n++] = (struct pollfd){c->broken || !c->actor ? -1 : c->listener, POLLIN, 0};
         pthread_mutex_unlock(&c->lock);
         (void)poll(waits, n, -1);   /* failed: nothing is marked, and it tries again */
         pthread_mutex_lock(&c->lock);
@@ -396,6 +396,7 @@ void pr_control_serve(pr_control_socket *c, uint64_t actor)
 {
     pthread_mutex_lock(&c->lock);
     c->actor = actor;
+    nudge(c);
     pthread_mutex_unlock(&c->lock);
 }
 

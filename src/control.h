@@ -19,7 +19,7 @@ typedef struct pr_control_socket pr_control_socket;
 
 /* Listens at `path`, where a socket that nobody listens at any more is replaced. NULL and a text in `error`. */
 pr_control_socket *pr_control_open(pr_runtime *rt, const char *path, char *error, size_t cap);
-/* Whose the lines are, from now on. */
+/* Whose the lines are, from now on. Who connects before that waits. */
 void pr_control_serve(pr_control_socket *c, uint64_t actor);
 /* The socket's file goes, and its thread; nothing is sent to the runtime any more. Frees it if `free_it`: when no worker is
  * left that could use it; may be called again for that. */
