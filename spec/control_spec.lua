@@ -117,6 +117,17 @@ describe("the control socket", function()
     assert_serves()
   end)
 
+  it("shows a picture after one that was refused", function()
+    serve()
+    local c = client()
+    assert.equal("there is no actor '99.9'", ask(c, { cmd = "top", detail = "99.9" }).error)
+    script.sh "sleep 0.3"   -- longer than the window of a picture
+    local answer = ask(c, { cmd = "top" })
+    assert.is_true(answer.ok, answer.error)
+    assert.equal(0, answer.result.rate)
+    c:close()
+  end)
+
   it("begins anew after a failure of its own: who was there is sent away, and the next is answered", function()
     serve()
     local c, other = client(), client()

@@ -354,7 +354,7 @@ function commands.top(request, self, client)
       lua_kb, collections = lua_kb + worker.lua_kb, collections + worker.collections
     end
   end
-  if head.seconds > 0 then
+  if head.seconds > 0 and view.handled then   -- a first picture may have been refused
     view.rate = (stats.handled - view.handled) / head.seconds
     view.cycles = (collections - view.collections) / head.seconds
   end
