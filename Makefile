@@ -213,7 +213,7 @@ proof: ## models, fuzzing, seeds, a soak of a minute: what docs/PROOF.md describ
 	@.ci/setup run test fuzz
 	$(Q)$(MAKE) --no-print-directory check
 	$(Q)$(MAKE) --no-print-directory test SPEC="seeds runaway isolation order exclusion storm"
-	$(Q)$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=30
+	$(Q)PIERROT_FUZZ_SEED=$${PIERROT_FUZZ_SEED:-1} $(MAKE) --no-print-directory fuzz FUZZ_SECONDS=30
 	$(Q)$(MAKE) --no-print-directory soak MINUTES=1
 	$(Q)$(MAKE) --no-print-directory soak MINUTES=1 SOAK_WORKERS=16
 
