@@ -112,6 +112,7 @@ describe("spawn", function()
     refused("frobnicate", { frobnicate = true })
     refused("unknown option 'frobnicate'", { echo, frobnicate = true })
     refused("unknown option 'Name'", { echo, Name = "x" })
+    refused("behind the behaviour", { echo, name = "x" }, 5)
     refused("restart", { echo, restart = "sometimes" })
     refused("restart", { echo, restart = 1 })
     for _, worker in ipairs { 0, -1, 1.5, 0 / 0, math.huge, "there", {}, 3, 1e6, 2 ^ 32, 2 ^ 32 - 1, "1" } do

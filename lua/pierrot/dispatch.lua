@@ -11,7 +11,7 @@
 -- handler that cannot be compiled leaves the trace and comes back to it.
 
 local buffer, ffi = require "string.buffer", require "ffi"
-local recorder = require "pierrot.recorder"
+local recorder, shapes = require "pierrot.recorder", require "pierrot.shapes"
 
 ffi.cdef [[
 typedef struct pr_now {
@@ -23,7 +23,7 @@ typedef struct pr_now {
 } pr_now;
 ]]
 
-local NIL, FALSE, TRUE, NUMBER, STRING, REF = 0, 1, 2, 3, 4, 5    -- enum pr_tag
+local NIL, FALSE, TRUE, NUMBER, STRING, REF, SHAPED = 0, 1, 2, 3, 4, 5, 32    -- enum pr_tag; dispatch.h
 local END, PLAIN, AGAIN = 0, 1, 3                                 -- enum pr_next
 
 -- refs: the table of refs by place; metatables: those that travel; answer: quick.lua's; strike: nil, or called before
@@ -34,6 +34,12 @@ return function(dispatch, refs, metatables, answer, strike)
   local take, values = dispatch.take, dispatch.values
   local kept, pages = dispatch.kept, dispatch.pages   -- functions; pages of selves: src/lua/handles.c
   local text, decoder = ffi.string, buffer.new { metatable = metatables }
+
+  -- Tables of a shape that comes often: see src/lua/shapes.c.
+  local leaves, shape, builders = ffi.cast("pr_leaves *", dispatch.leaves), shapes(dispatch.leaves, refs), {}
+  for i = 1, dispatch.shapes do
+    builders[i] = false
+  end
 
   local compiling = false
 
@@ -46,6 +52,8 @@ return function(dispatch, refs, metatables, answer, strike)
       return text(now.bytes[i], now.length[i])
     elseif tag == REF then
       return refs[now.length[i]]
+    elseif tag == SHAPED then
+      return builders[leaves.shape]()
     elseif tag == TRUE then
       return true
     elseif tag == FALSE then
@@ -106,12 +114,12 @@ return function(dispatch, refs, metatables, answer, strike)
     end
     dispatch.install(function()
       while deliver_struck(take()) do end  -- luacheck: ignore 542
-    end, refs)
+    end, refs, shape, builders)
     return
   end
 
   recorder.watch(loop)
   recorder.on_flush(dispatch.warm)
-  dispatch.install(loop, refs)
+  dispatch.install(loop, refs, shape, builders)
   dispatch.warm()
 end

@@ -350,6 +350,10 @@ function pierrot.spawn(behaviour, ...)
     return answer(core.spawn(entry.handle, nil, 0, 0, false, ...))
   end
   if type(behaviour) == "table" and behaviour[1] ~= nil then
+    if select("#", ...) > 0 then
+      misuse(2, "spawn: with options, the arguments for `start` go into the table, behind the behaviour: " ..
+                "spawn{ Counter, 10, name = \"hits\" }")
+    end
     local name, restart, place, rare = check_options(behaviour)
     local last = highest(behaviour)
     if last > values.MOST then

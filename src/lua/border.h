@@ -151,6 +151,7 @@ typedef struct pr_lua {
     bool deciding;           /* inside `on_failure` */
     uint32_t blocked;        /* resumes of the script's own coroutines through which no yield can pass */
     int collect;             /* C function: a step of the collector */
+    int gc_step;             /* LuaJIT's own multiplier of a step */
     uint32_t released;       /* selves dropped so far */
     size_t collected_bytes;  /* in use after the last full collection while idle */
     bool collecting;         /* such a collection is under way */

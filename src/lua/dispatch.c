@@ -24,6 +24,7 @@ static bool read_values(pr_dispatch *d, const pr_msg *m, uint32_t skip)
         at += 5 + len;
     }
     uint32_t count = m->count - skip;
+    bool shaped = false;
     now->count = (int32_t)count;
     for (uint32_t i = 0; i < count; i++) {
         uint8_t tag = *at++;
@@ -37,8 +38,17 @@ static bool read_values(pr_dispatch *d, const pr_msg *m, uint32_t skip)
             memcpy(&len, at, 4);
             if (len > INT32_MAX)
                 return false;
-            if (tag == PR_TAG_BLOB && !pr_lua_is_table(at + 4))
-                return false;   /* compiled code expects one type from the decoder */
+            if (tag == PR_TAG_BLOB) {
+                if (!pr_lua_is_table(at + 4))
+                    return false;   /* compiled code expects one type from the decoder */
+                if (!shaped) {
+                    shaped = true;
+                    if (pr_shapes_read(&d->shapes, d->ids, at + 4, len))
+                        now->tag[i] = PR_NOW_SHAPED;
+                    else if (d->shapes.habit)
+                        return false;
+                }
+            }
             now->bytes[i] = at + 4;
             now->length[i] = (int32_t)len;
             at += 4 + len;
@@ -57,8 +67,8 @@ static bool read_values(pr_dispatch *d, const pr_msg *m, uint32_t skip)
     return true;
 }
 
-/* The next message and its handler: an enum pr_next. Calls nothing of Lua. */
-static int next(void)
+/* The next message and its handler: an enum pr_next. Without `values` it is not read further. Calls nothing of Lua. */
+static inline int next(bool values)
 {
     pr_lua *x = pr_lua_here;
     pr_worker *w = x->w;
@@ -85,8 +95,10 @@ static int next(void)
     d->now.page = at.page;
     d->now.self = at.place;
     d->now.ask = (int32_t)m->ask;
-    return read_values(d, m, d->skip) ? PR_NEXT_PLAIN : PR_NEXT_OTHER;
+    return values && read_values(d, m, d->skip) ? PR_NEXT_PLAIN : PR_NEXT_OTHER;
 }
+
+static int next_and_values(void) { return next(true); }
 
 int pr_lua_place_ref(lua_State *L, pr_lua *x, int index, uint64_t id)
 {
@@ -102,6 +114,20 @@ int pr_lua_place_ref(lua_State *L, pr_lua *x, int index, uint64_t id)
     return place;
 }
 
+/* A shape that has come often gets its function. Without memory for one it goes on as before. */
+static void learn(lua_State *L, pr_dispatch *d)
+{
+    d->shapes.habit = false;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, d->shape);
+    lua_pushlstring(L, (const char *)d->shapes.latest.signature, d->shapes.latest.length);
+    if (lua_pcall(L, 1, 1, 0) == 0 && lua_isfunction(L, -1)) {
+        lua_rawgeti(L, LUA_REGISTRYINDEX, d->builders);
+        lua_insert(L, -2);
+        lua_rawseti(L, -2, (int)pr_shapes_add(&d->shapes));   /* there already: nothing is allocated */
+    }
+    lua_settop(L, 0);
+}
+
 /* values() -> whether a reply is wanted, the handler's handle, self, the values of the message in hand. May raise
  * (memory). */
 static int l_values(lua_State *L)
@@ -110,6 +136,8 @@ static int l_values(lua_State *L)
     pr_dispatch *d = &x->dispatch;
     const pr_msg *m = x->w->hand;
     lua_settop(L, 0);
+    if (d->shapes.habit)
+        learn(L, d);
     lua_pushboolean(L, m->ask != 0);
     lua_pushinteger(L, d->now.handler);
     pr_lua_push_self(L, x, x->w->running->self);
@@ -127,7 +155,7 @@ static int l_values(lua_State *L)
 static int l_take(lua_State *L)
 {
     pr_lua_budget_next(pr_lua_here);
-    switch (next()) {
+    switch (next(false)) {
     case PR_NEXT_END:
         return 0;
     case PR_NEXT_AGAIN:
@@ -170,11 +198,13 @@ static int l_warm(lua_State *L)
     return 0;
 }
 
-/* install(loop, refs): what dispatch.lua has made. */
+/* install(loop, refs, shape, builders): what dispatch.lua has made. */
 static int l_install(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
-    lua_settop(L, 2);
+    lua_settop(L, 4);
+    x->dispatch.builders = luaL_ref(L, LUA_REGISTRYINDEX);
+    x->dispatch.shape = luaL_ref(L, LUA_REGISTRYINDEX);
     x->dispatch.refs = luaL_ref(L, LUA_REGISTRYINDEX);
     x->dispatch.loop = luaL_ref(L, LUA_REGISTRYINDEX);
     return 0;
@@ -184,13 +214,17 @@ void pr_lua_open_dispatch(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg functions[] = {
         {"take", l_take}, {"values", l_values}, {"answer", l_answer}, {"warm", l_warm}, {"install", l_install}, {NULL, NULL}};
-    union { int (*function)(void); void *address; } quick = {next};
+    union { int (*function)(void); void *address; } quick = {next_and_values};
     lua_newtable(L);
     pr_lua_add(L, x, functions);
     lua_pushlightuserdata(L, quick.address);
     lua_setfield(L, -2, "next");
     lua_pushlightuserdata(L, &x->dispatch.now);
     lua_setfield(L, -2, "now");
+    lua_pushlightuserdata(L, &x->dispatch.shapes.leaves);
+    lua_setfield(L, -2, "leaves");
+    lua_pushinteger(L, PR_SHAPES);
+    lua_setfield(L, -2, "shapes");
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->kept);
     lua_setfield(L, -2, "kept");
     lua_rawgeti(L, LUA_REGISTRYINDEX, x->pages);

@@ -2,6 +2,8 @@
 #ifndef PR_LUA_DISPATCH_H
 #define PR_LUA_DISPATCH_H
 
+#include "shapes.h"
+
 #include <stdint.h>
 
 enum { PR_INLINE_VALUES = 3, PR_REF_PLACES = 1024 };
@@ -35,6 +37,8 @@ enum pr_next {
     PR_NEXT_AGAIN     /* nothing: so that the loop is compiled before there is any message */
 };
 
+enum { PR_NOW_SHAPED = 32 };   /* a tag in pr_now beside those of pr_tag: a table that shapes.leaves holds */
+
 typedef struct pr_dispatch {
     pr_now now;
     uint32_t skip;               /* values that come before the handler's: the name of a handler in `on` */
@@ -42,7 +46,9 @@ typedef struct pr_dispatch {
     bool fresh;                  /* the loop has been entered for a message that is in hand already */
     bool unhandled;              /* it ended for a message that nothing takes */
     int loop, refs;              /* registry references: the loop's function; the table of refs by place */
+    int shape, builders;         /* ... what makes a function for a signature; these functions, by their shapes' numbers */
     uint64_t ids[PR_REF_PLACES]; /* which ref is at which place */
+    pr_shapes shapes;
 } pr_dispatch;
 
 #endif

@@ -90,7 +90,9 @@ static void *get(pr_heap *h, size_t size)
     size_t class = class_of(size);
     void *block = h->free[class];
     if (block) {
-        h->free[class] = *(void **)block;
+        void *next = *(void **)block;
+        h->free[class] = next;
+        __builtin_prefetch(next, 1);
         return block;
     }
     return cut(h, class);

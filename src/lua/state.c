@@ -172,12 +172,23 @@ static int l_mark_cycle(lua_State *L)
     return 0;
 }
 
+/* When the next cycle of the collector begins: when the state has grown by half, not when it has doubled, for with a million
+ * selves on the heap the difference is a hundred bytes for each. But not before it has grown by what a core's own cache has
+ * room for: a state is born with 400 KB, and would be gone through for each thousand messages. */
+static void pace(lua_State *L, pr_lua *x)
+{
+    enum { LEAST = 768 /* KB */ };
+    int held = lua_gc(L, LUA_GCCOUNT, 0) + 1, half = held / 2;
+    pr_heap_pace(&x->heap, 100 + (int)(100.0 * (half > LEAST ? half : LEAST) / held), x->gc_step);
+}
+
 /* Its __gc, which must not raise, wherever the collector has come to it. Without memory for another one, counting ends. */
 static int l_cycle(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
     if (!x->closing) {
         PR_BUMP(x->w->collections, 1);
+        pace(L, x);
         if (lua_cpcall(L, l_mark_cycle, NULL) != 0)
             lua_pop(L, 1);
     }
@@ -225,7 +236,7 @@ static int l_open_worker(lua_State *L)
     lua_pop(L, 2);
     /* The heap keeps what it has once taken: what loading leaves behind is collected as it comes, in whole cycles. */
     lua_gc(L, LUA_GCSETPAUSE, 108);
-    int step = lua_gc(L, LUA_GCSETSTEPMUL, 1000000);
+    x->gc_step = lua_gc(L, LUA_GCSETSTEPMUL, 1000000);
     const pierrot_config *host = pr_lua_host(x);
     if (paths) {
         set_path(L, "path", paths->path);
@@ -245,9 +256,7 @@ static int l_open_worker(lua_State *L)
     if (host)
         pr_lua_host_after(L, x, host);
     count_cycles(L, x);
-    /* A cycle begins when the state has grown by half, not when it has doubled: with a million selves on the heap the
-     * difference is a hundred bytes for each. */
-    pr_heap_pace(&x->heap, 150, step);
+    pace(L, x);
     return 0;
 }
 
