@@ -109,6 +109,8 @@ typedef struct pr_kin_ops {
     /* Where the handler begins that a message would have, as FILE:LINE; leaves `buf` alone where there is none. Without a message,
      * that which an actor of its behaviour had last, as far as is known. */
     void (*place)(pr_worker *w, pr_actor *a, const pr_msg *m, char *buf, size_t cap);
+    /* Whether `stop` and `release` do no more for it than to drop what it has: so they may be called in the midst of `receive`. */
+    bool (*ends_silently)(pr_worker *w, pr_actor *a);
 } pr_kin_ops;
 
 /* What a language does for its actors. All run on the actor's owner, in its turn; none may keep the

@@ -88,11 +88,16 @@ void pr_handler_done(pr_worker *w, pr_actor *a, pr_outcome outcome)
         pr_life_ends(w, a);
 }
 
-void pr_actor_start(pr_worker *w, pr_actor *a)
+void pr_actor_starts(pr_worker *w, pr_actor *a)
 {
     pr_flags_clear(a, PR_FLAG_NEW);
     pr_flags_set(a, PR_FLAG_STARTING);
     w->hand = NULL;
+}
+
+void pr_actor_start(pr_worker *w, pr_actor *a)
+{
+    pr_actor_starts(w, a);
     if (a->flags & PR_FLAG_APART && w->rt->config.explore)
         pr_explore_note(w, a, PR_EXPLORED_START, NULL);
     pr_handler_done(w, a, a->ops->start(w, a));
@@ -137,9 +142,10 @@ void pr_actor_handle(pr_worker *w, pr_actor *a, pr_msg *m)
         pr_dead_letter(w->rt, w, m, PR_DEAD_UNHANDLED);
         return;
     }
-    if (outcome == PR_DONE && !m)
+    /* Unless it is the start of a new one that is in hand; not one that has been suspended before, whose turn comes. */
+    if (outcome == PR_DONE && !m && !(a && a->flags & PR_FLAG_STARTING && !(a->flags & PR_FLAG_SUSPENDED)))
         return;
-    if (outcome == PR_DONE && !m->next && !(a->flags & PR_FLAG_STOP)) {
+    if (outcome == PR_DONE && m && !m->next && !(a->flags & PR_FLAG_STOP)) {
         w->hand = NULL;   /* the common case */
         if (m->ask)
             pr_reply_error(w->rt, w, m, "failed", "the handler gave no reply");

@@ -164,6 +164,8 @@ static pr_status be_born(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
         return give_back(&b, PR_STOPPING);
     }
     PR_COUNT(rt, w, spawned, 1);
+    if (w && w->burst > 0)
+        w->burst -= PR_BURST_BIRTH;
     *id = b.id;
     if (!b.home) {
         if (s->call)

@@ -4,6 +4,7 @@
 
 #include "alloc.h"
 #include "explore.h"
+#include "life.h"
 #include "send_timer.h"
 #include "tick.h"
 
@@ -300,50 +301,6 @@ static bool goes_on_in_line(pr_worker *w)
            !((PR_GET(w->dispatcher->global.count) > 0 || PR_GET(w->ended)) && tick % GLOBAL_EVERY == 0);
 }
 
-pr_msg *pr_worker_next_message(pr_worker *w)
-{
-    enum { NOT_PLAIN = SPECIAL | PR_FLAG_STOP | PR_FLAG_FLOATS | PR_FLAG_APART };
-    pr_actor *a = w->running;
-    pr_msg *m = w->hand;
-    if (!m || m->next || m->ask || a->flags & NOT_PLAIN || a->wait || w->resumed)
-        return NULL;
-    const pr_ops *ops = a->ops;   /* these know nothing of another language's actors */
-    w->hand = NULL;
-    pr_msg_free(&w->pool, m);
-    if (--w->clock_in == 0) {
-        pr_worker_clock(w);
-        if (w->cut)
-            return NULL;
-    }
-    if (!pr_stack_empty(&w->control) || a->orders.head)
-        return NULL;
-    while (w->left == 0 || !a->user.head) {
-        if (PR_GET(a->gate) & PR_GATE_BOXED)
-            return NULL;   /* its messages are in its box */
-        /* end_turn of a plain actor */
-        w->running = NULL;
-        PR_SET(a->state, PR_STATE_IDLE);
-        if (a->user.head)
-            pr_line_up(w, a);
-        if (!goes_on_in_line(w)) {
-            PR_SET(w->current, 0);
-            return NULL;
-        }
-        w->tick++;
-        begin_turn(w, a = next_pinned(w));
-        if (a->flags & NOT_PLAIN || a->orders.head || a->ops != ops)
-            return NULL;
-    }
-    m = a->user.head;
-    if (m->kind != PR_MSG_USER || m->timed)
-        return NULL;
-    w->left--;
-    pr_queue_pop(&a->user);
-    PR_BUMP(a->depth, (uint32_t)-1);
-    pr_hand_take(w, a, m);
-    return m;
-}
-
 static void adopt(pr_worker *w, pr_actor *a, pr_msg *m, bool control)
 {
     for (pr_msg *next; m; m = next) {
@@ -380,6 +337,130 @@ static void pin(pr_worker *w, pr_actor *a)
 
 void pr_worker_keep(pr_worker *w, pr_actor *a) { pin(w, a); }
 
+/* Here its first turn runs: it stays. SCHEDULED -> PROCESSING: only whoever took it from the queue may. What the last owner did
+ * is seen: its store of IDLE, the scheduler's CAS on it, and the push and take of the queue follow each other. */
+static void keep(pr_worker *w, pr_actor *a)
+{
+    pr_worker_count_resident(w, 1);
+    atomic_store_explicit(&a->sched, PR_PROCESSING, memory_order_relaxed);
+    pin(w, a);
+}
+
+/* --- from message to message, without coming back to the loop */
+
+enum { NOT_PLAIN = SPECIAL | PR_FLAG_STOP | PR_FLAG_FLOATS | PR_FLAG_APART };
+
+/* The next of the new actors of this worker, if it is one's turn and nothing calls for anything else first: as in `next`. */
+static pr_actor *newborn_in_line(pr_worker *w)
+{
+    uint32_t tick = w->tick + 1;
+    if ((w->ready_head && w->ring_first == 0 && tick % RING_EVERY != 0) || w->chores || w->looted || w->rt->tick ||
+        w->dispatcher->index != PR_DISPATCHER_DEFAULT || !pr_stack_empty(&w->control) || PR_GET(w->ended) ||
+        (w->wheel.count > 0 && w->fired_ms != w->now_ms) ||
+        (tick % RING_EVERY == 0 && wants_more(w) && pr_inbox_written(&w->inbox)) ||
+        (tick % GLOBAL_EVERY == 0 && PR_GET(w->dispatcher->global.count) > 0))
+        return NULL;
+    pr_actor *a = pr_ring_pop(&w->ring);
+    w->ring_first -= a && w->ring_first > 0;
+    return a;
+}
+
+/* It stops of itself, and nobody has to be asked: its end can begin here, as it would in pr_handler_done. */
+static bool ends_at_once(pr_worker *w, pr_actor *a)
+{
+    enum { MORE = SPECIAL | PR_FLAG_KILL | PR_FLAG_FAILED | PR_FLAG_FLOATS | PR_FLAG_APART };
+    return !(a->flags & MORE) && !a->extra && a->restart != PR_RESTART_PERMANENT && a->kind == PR_KIND_ACTOR &&
+           a->ops->kin && a->ops->kin->ends_silently && a->ops->kin->ends_silently(w, a);
+}
+
+/* After a turn that has ended with nothing left to do: the next actor in line, or a new one, begins its turn. False: back to the
+ * loop. */
+static bool goes_on(pr_worker *w)
+{
+    if (goes_on_in_line(w)) {
+        w->tick++;
+        begin_turn(w, next_pinned(w));
+        return true;
+    }
+    pr_actor *a = newborn_in_line(w);
+    if (!a)
+        return false;
+    if (a->flags & (NOT_PLAIN & ~PR_FLAG_NEW) || a->kind != PR_KIND_ACTOR) {
+        w->popped = a;
+        return false;
+    }
+    w->tick++;
+    keep(w, a);
+    begin_turn(w, a);
+    return true;
+}
+
+pr_msg *pr_worker_next_message(pr_worker *w, bool *born)
+{
+    pr_actor *a = w->running;
+    pr_msg *m = w->hand;
+    *born = false;
+    if (!a || a->wait || w->resumed)
+        return NULL;
+    bool ends = a->flags & PR_FLAG_STOP;
+    if (m) {
+        if (m->next || m->ask || a->flags & (NOT_PLAIN & ~PR_FLAG_STOP))
+            return NULL;
+    } else if (!(a->flags & PR_FLAG_STARTING) || a->extra || a->flags & (NOT_PLAIN & ~PR_FLAG_STOP)) {
+        return NULL;
+    }
+    const pr_ops *ops = a->ops;   /* these know nothing of another language's actors */
+    if (--w->clock_in == 0) {
+        pr_worker_clock(w);
+        if (w->cut)
+            return NULL;
+    }
+    if (!pr_stack_empty(&w->control) || a->orders.head || (ends && !ends_at_once(w, a)))
+        return NULL;
+    if (m) {
+        w->hand = NULL;
+        pr_msg_free(&w->pool, m);
+    } else {
+        a->flags = (uint16_t)((a->flags & ~PR_FLAG_STARTING) | PR_FLAG_STARTED);
+    }
+    if (ends) {
+        pr_life_ends(w, a);
+        pr_actor_ending(w, a);
+        if (w->running)
+            return NULL;   /* it waits for its children */
+    }
+    while (ends || w->left == 0 || !a->user.head) {
+        if (!ends) {
+            if (PR_GET(a->gate) & PR_GATE_BOXED)
+                return NULL;   /* its messages are in its box */
+            /* end_turn of a plain actor */
+            w->running = NULL;
+            PR_SET(a->state, PR_STATE_IDLE);
+            if (a->user.head)
+                pr_line_up(w, a);
+        }
+        ends = false;
+        if (!goes_on(w)) {
+            PR_SET(w->current, 0);
+            return NULL;
+        }
+        a = w->running;
+        if (a->orders.head || a->ops != ops)
+            return NULL;
+        *born = (a->flags & NOT_PLAIN) == PR_FLAG_NEW;
+        if (a->flags & NOT_PLAIN)
+            return NULL;
+    }
+    m = a->user.head;
+    if (m->kind != PR_MSG_USER || m->timed)
+        return NULL;
+    w->left--;
+    pr_queue_pop(&a->user);
+    PR_BUMP(a->depth, (uint32_t)-1);
+    pr_hand_take(w, a, m);
+    return m;
+}
+
 static void end_turn_floating(pr_worker *w, pr_actor *a);
 
 static void turn_floating(pr_worker *w, pr_actor *a)
@@ -388,16 +469,11 @@ static void turn_floating(pr_worker *w, pr_actor *a)
     if (stays) {
         if (w->dispatcher->index != PR_DISPATCHER_DEFAULT && !call && pr_worker_hand_over(w, a))
             return;
-        pr_worker_count_resident(w, 1);
-    }
-    /* SCHEDULED -> PROCESSING: only whoever took it from the queue may. What the last owner did is seen:
-     * its store of IDLE, the scheduler's CAS on it, and the push and take of the queue follow each other. */
-    atomic_store_explicit(&a->sched, PR_PROCESSING, memory_order_relaxed);
-    if (stays) {
-        pin(w, a);
+        keep(w, a);
         turn_pinned(w, a, call);
         return;
     }
+    atomic_store_explicit(&a->sched, PR_PROCESSING, memory_order_relaxed);   /* as in `keep` */
     w->floats = true;
     begin_turn(w, a);
     adopt(w, a, pr_stack_take(&a->control), true);
@@ -441,6 +517,10 @@ static pr_actor *next(pr_worker *w, bool *floating)
     pr_dispatcher *d = w->dispatcher;
     pr_actor *a;
     *floating = true;
+    if ((a = w->popped)) {
+        w->popped = NULL;
+        return a;
+    }
     w->tick++;
     if (w->tick % GLOBAL_EVERY == 0 && (a = pr_global_take(&d->global, &w->ring, 1)))
         return a;

@@ -12,8 +12,9 @@
 /* What a handler may send in one turn before it stands back for those it has sent to: more would only pile up, and what
  * has piled up leaves the caches before it is handled. A message costs the more of it, the more are queued already where
  * it goes (as in Erlang, whose sends cost reductions, and more of them where the queue is long): 350 or so to one actor,
- * 4096 to many. */
-enum { PR_BURST = 4096, PR_BURST_DEPTH = 16, PR_BURST_MOST = 127 };
+ * 4096 to many. A birth counts as much as 15 messages: as many new ones as the ring has places, each told something, and they
+ * begin, in the caches still. */
+enum { PR_BURST = 4096, PR_BURST_DEPTH = 16, PR_BURST_MOST = 127, PR_BURST_BIRTH = 15 };
 
 /* The timers in this worker's wheel by whom they send to: chains, by the slot of its id. */
 typedef struct pr_timer_targets {
@@ -67,6 +68,7 @@ struct pr_worker {
     uint32_t clock_every, clock_in;           /* messages between looks at the clock, and until the next */
     pr_wait *free_waits;
     uint32_t next_ask;
+    pr_actor *popped;                         /* from its ring, to be run next; NULL between steps of the loop */
     uint32_t steal_from;
     uint32_t spin, spin_most;                 /* looks before parking, as it has paid lately, and at most */
     bool woke;                                /* it has woken another worker since it last looked for long */
@@ -165,15 +167,18 @@ void pr_worker_keep(pr_worker *w, pr_actor *a);
 void pr_deliver(pr_worker *w, pr_msg *m);
 void pr_deliver_control(pr_worker *w, pr_msg *m);
 
-/* For ops, inside `receive`: ends the message in hand if nothing is left to do for it but to free it, and takes the
- * next one in hand: of the same actor, or of the next in line (`running` says whose). So ops can go from message to
- * message without coming back to the worker's loop. NULL: `receive` returns PR_DONE now, which finishes what may
- * still be in hand. Calls nothing of the language. */
-pr_msg *pr_worker_next_message(pr_worker *w);
+/* For ops, inside `receive` or `start`: ends the message or the start in hand if nothing is left to do for it, the actor too if it
+ * stops and nobody is waited for, and takes the next message in hand: of the same actor, or of the next in line (`running` says
+ * whose). So ops can go from message to message, and from life to life, without coming back to the worker's loop.
+ * NULL: ops return PR_DONE now, which finishes what may still be in hand; or, with *born, `running` is about to start, and
+ * ops may call pr_actor_starts and run its `start`, in place of returning. Calls nothing of the language but
+ * `ends_silently`, `stop` and `release`. */
+pr_msg *pr_worker_next_message(pr_worker *w, bool *born);
 
 /* --- an actor's life: see life.h */
 void pr_actor_orders(pr_worker *w, pr_actor *a);            /* handles what is in its control lane */
 void pr_actor_start(pr_worker *w, pr_actor *a);
+void pr_actor_starts(pr_worker *w, pr_actor *a);            /* from here on it is in `start`; see pr_worker_next_message */
 void pr_actor_handle(pr_worker *w, pr_actor *a, pr_msg *m);
 /* Takes a user message of that actor in hand. */
 static inline void pr_hand_take(pr_worker *w, pr_actor *a, pr_msg *m)

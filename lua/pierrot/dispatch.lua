@@ -24,7 +24,7 @@ typedef struct pr_now {
 ]]
 
 local NIL, FALSE, TRUE, NUMBER, STRING, REF, SHAPED = 0, 1, 2, 3, 4, 5, 32    -- enum pr_tag; dispatch.h
-local END, PLAIN, AGAIN = 0, 1, 3                                 -- enum pr_next
+local END, PLAIN, AGAIN, BORN = 0, 1, 3, 4                        -- enum pr_next
 
 -- refs: the table of refs by place; metatables: those that travel; answer: quick.lua's; strike: nil, or called before
 -- each handler in a test's runtime, which then compiles no loop.
@@ -96,6 +96,19 @@ return function(dispatch, refs, metatables, answer, strike)
           end
         elseif what == END then
           return
+        elseif compiling and what == BORN then
+          local handler, self, count = now.handler, {}, now.count
+          pages[now.page][now.self] = self
+          if handler == 0 then  -- luacheck: ignore 542
+          elseif count == 1 then
+            kept[handler](self, value(0))
+          elseif count == 0 then
+            kept[handler](self)
+          elseif count == 2 then
+            kept[handler](self, value(0), (value(1)))
+          else
+            kept[handler](self, value(0), value(1), (value(2)))
+          end
         else
           deliver(values())
         end

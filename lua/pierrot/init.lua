@@ -70,12 +70,13 @@ local travelling = { Deferred, errors.Error }   -- metatables
 core.metatables(travelling)
 
 -- Refs by place, for compiled code: see quick.lua and dispatch.lua.
+local spawn_quick, stop_self
 if inside then
   local refs, answer_ask = {}
   for i = 1, core.dispatch.ref_places do
     refs[i] = false
   end
-  pierrot.tell, pierrot.sender, answer_ask = require "pierrot.quick"(core, refs, travelling)
+  pierrot.tell, pierrot.sender, answer_ask, spawn_quick, stop_self = require "pierrot.quick"(core, refs, travelling)
   require "pierrot.dispatch"(core.dispatch, refs, travelling, answer_ask,
                              core.explored and require "pierrot.testing.faults"(core))
 end
@@ -96,8 +97,7 @@ function pierrot.stop(...)
   if not inside then
     misuse(2, "stop: a ref or a registered name expected; without one it ends an actor from inside only")
   end
-  local ok = core.stop_self(first)
-  return ok
+  return stop_self(first)
 end
 
 function Deferred:reply(...)
@@ -225,7 +225,7 @@ local function carry(behaviour)
     return nil, watch
   end
   local handle = core.intern(bytes, name_of(behaviour), share.tokens(shared))
-  carried[behaviour] = { handle = handle, watch = watch }
+  carried[behaviour] = { handle = handle, watch = watch, number = inside and core.quick.behaviour_number(handle) }
   return handle
 end
 
@@ -347,6 +347,9 @@ end
 function pierrot.spawn(behaviour, ...)
   local entry = carried[behaviour]
   if entry and not entry.watch then
+    if spawn_quick then
+      return spawn_quick(entry, ...)
+    end
     return answer(core.spawn(entry.handle, nil, 0, 0, false, ...))
   end
   if type(behaviour) == "table" and behaviour[1] ~= nil then

@@ -1,10 +1,10 @@
--- tell, sender and the reply of a handler, for workers: each is one function with two ways through it. Interpreted, it
--- calls a C function of core, which is the quicker way there. In compiled code it calls C through the FFI, which,
--- unlike a C function, does not end the trace: that makes a hot tell three times as fast. How the two are told apart:
--- recorder.lua.
+-- tell, sender, the reply of a handler, spawn without options, and stop, for workers: each is one function with two
+-- ways through it. Interpreted, it calls a C function of core, which is the quicker way there. In compiled code it
+-- calls C through the FFI, which, unlike a C function, does not end the trace: that makes a hot tell three times as
+-- fast. How the two are told apart: recorder.lua.
 --
--- What the FFI way cannot do (an actor that has ended, a value that does not travel, a fourth value) it leaves to the
--- C function, which does it or says what is wrong.
+-- What the FFI way cannot do (an actor that has ended, a value that does not travel, a fourth value) it leaves to the C
+-- function, which does it or says what is wrong.
 
 local buffer, ffi = require "string.buffer", require "ffi"
 local recorder = require "pierrot.recorder"
@@ -16,6 +16,7 @@ typedef struct pr_out {
   int32_t length[3];
   uint8_t tag[3];
   int32_t mixed;
+  int32_t place;
 } pr_out;
 typedef struct pr_quick {
   int (*tell_number)(double target, double value);
@@ -24,6 +25,8 @@ typedef struct pr_quick {
   int (*tell_out)(double target, int count);
   int (*answer_out)(int count);
   int (*sender_place)(void);
+  double (*spawn)(double behaviour, int count);
+  int (*stop_self)(void);
 } pr_quick;
 ]]
 
@@ -42,6 +45,9 @@ return function(core, refs, metatables)
   local tell_number, tell_string = functions.tell_number, functions.tell_string
   local tell_string_number = functions.tell_string_number
   local tell_out, answer_out, sender_place = functions.tell_out, functions.answer_out, functions.sender_place
+  local spawn_out, quick_stop = functions.spawn, functions.stop_self
+  local core_spawn, core_stop, ref_of = core.spawn, core.stop_self, quick.ref_of
+  local newest, newest_number = false, 0   -- who has been spawned last by compiled code: mostly told something next
   local out = ffi.cast("pr_out *", quick.out)
   local encoder = buffer.new { metatable = metatables }   -- core has its own
   local reset, encode, encoded = encoder.reset, encoder.encode, encoder.ref
@@ -105,7 +111,7 @@ return function(core, refs, metatables)
 
   local function tell(ref, ...)
     if compiling and type(ref) == "userdata" then
-      local to = numbers[ref] or number_of(ref)
+      local to = ref == newest and newest_number or numbers[ref] or number_of(ref)
       local n = select("#", ...)
       if to and n == 1 then
         local value = ...
@@ -161,8 +167,56 @@ return function(core, refs, metatables)
     core_answer(...)
   end
 
+  -- No tail call of core: so the caller of spawn or stop is two levels up from it.
+  local function results(...)
+    return ...
+  end
+
+  -- Of an entry of `carried` that needs no watch, without options.
+  local function spawn(entry, ...)
+    if compiling then
+      local n, number = select("#", ...), 0
+      local behaviour = entry.number
+      if n == 0 then
+        number = spawn_out(behaviour, 0)
+      elseif n == 1 then
+        local value = ...
+        if put(0, value) then
+          number = spawn_out(behaviour, 1)
+        end
+      elseif n == 2 then
+        local first, second = ...
+        if type(first) ~= "table" and put(0, first) and put(1, second) then
+          number = spawn_out(behaviour, 2)
+        end
+      elseif n == 3 then
+        local first, second, third = ...
+        if type(first) ~= "table" and type(second) ~= "table" and put(0, first) and put(1, second)
+          and put(2, third) then
+          number = spawn_out(behaviour, 3)
+        end
+      end
+      if number > 0 then
+        local place = out.place
+        local ref = place > 0 and refs[place] or ref_of(number)
+        newest, newest_number = ref, number
+        return ref
+      end
+    end
+    return results(core_spawn(entry.handle, nil, 0, 0, false, ...))
+  end
+
+  local function stop_self(reason)
+    if compiling and reason == nil and quick_stop() == SENT then
+      return true
+    end
+    return results(core_stop(reason))
+  end
+
   recorder.watch(tell)
   recorder.watch(sender)
   recorder.watch(answer)
-  return tell, sender, answer
+  recorder.watch(spawn)
+  recorder.watch(stop_self)
+  return tell, sender, answer, spawn, stop_self
 end

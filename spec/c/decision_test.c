@@ -131,7 +131,7 @@ static uint8_t parent_decides(pr_worker *w, pr_actor *a, uint64_t id, const pr_m
     return verdicts[pr_worker_random(w) % (sizeof verdicts / sizeof *verdicts)];
 }
 
-static const pr_kin_ops parent_kin = {NULL, NULL, parent_rules, parent_decides, NULL, NULL};
+static const pr_kin_ops parent_kin = {NULL, NULL, parent_rules, parent_decides, NULL, NULL, NULL};
 static const pr_ops parent_ops = {parent_start, parent_receive, done_resume, done_stop, done_abandon, done_release, NULL, &parent_kin};
 
 static void hammer(uint32_t workers, uint8_t strategy, uint64_t seed)

@@ -102,6 +102,8 @@ typedef struct pr_slice {
     bool passed;             /* ... and has passed the mark on */
 } pr_slice;
 
+enum { PR_SEGMENT_BITS = 39 /* of light userdata, below what LuaJIT keeps apart */ };
+
 typedef struct pr_lua {
     lua_State *L;            /* the main thread of the state */
     pr_runtime *rt;          /* NULL outside while none runs */
@@ -134,6 +136,7 @@ typedef struct pr_lua {
     pr_out out;
     int numbers;             /* table: ref -> its id as a number, for compiled code */
     uint32_t noted;          /* how many it holds */
+    uint64_t segments[2];    /* bits: PR_SEGMENT_BITS and up of refs that Lua has had. LuaJIT needs memory for the first of each */
     uint64_t told[PR_REF_PLACES]; /* whom tell has had as its target; with PR_TOLD_NOTED: it is in `numbers`, or was */
     int decode_message, prepare_start, prepare_stop, describe_failure, traps, make_reason, decide; /* C functions, for protected calls */
     int nothing;   /* a Lua function that does nothing */
@@ -153,6 +156,7 @@ typedef struct pr_lua {
     int collect;             /* C function: a step of the collector */
     int gc_step;             /* LuaJIT's own multiplier of a step */
     uint32_t released;       /* selves dropped so far */
+    bool collect_due;        /* for those: before the next turn */
     size_t collected_bytes;  /* in use after the last full collection while idle */
     bool collecting;         /* such a collection is under way */
     bool closing;            /* the state is about to close */
@@ -356,6 +360,8 @@ void pr_lua_add(lua_State *L, pr_lua *x, const luaL_Reg *functions);
 /* Suspends the running handler: checks that Lua can, raises otherwise. */
 void pr_lua_check_yieldable(lua_State *L, pr_lua *x, const char *what, int level);
 int pr_lua_suspend(lua_State *L);
+/* The actor in hand is to end after its handler. */
+void pr_lua_stops(pr_actor *a);
 /* The end of a tell that was the last of a burst: lets others have a turn, if Lua can suspend here. Returns true to Lua. */
 int pr_lua_stand_back(lua_State *L);
 /* Seconds at `index` as milliseconds, rounded up; raises unless a number >= 0 (infinity: UINT64_MAX). */
@@ -366,6 +372,7 @@ uint64_t pr_lua_check_ms(lua_State *L, int index, const char *what, int level);
 bool pr_lua_open_output(lua_State *L, pr_lua *x);
 void pr_lua_close_output(pr_lua *x);
 void pr_lua_output_redirect(pr_lua *x, uint64_t actor, double client);   /* raises nothing; no memory: it is not */
+bool pr_lua_output_silent(const pr_lua *x);            /* nobody has one, nor a redirection */
 void pr_lua_output_ended(pr_lua *x, uint64_t actor);   /* its unfinished line goes out */
 
 /* --- prompt.c */

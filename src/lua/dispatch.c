@@ -67,6 +67,29 @@ static bool read_values(pr_dispatch *d, const pr_msg *m, uint32_t skip)
     return true;
 }
 
+/* The start of w->running: END leaves it to the worker. */
+static int born(pr_lua *x, pr_worker *w, bool values)
+{
+    pr_dispatch *d = &x->dispatch;
+    pr_actor *a = w->running;
+    const pr_behaviour *behaviour = PR_GET(a->behaviour);
+    const pr_loaded *b = behaviour->index < x->loaded_capacity ? &x->loaded[behaviour->index] : NULL;
+    if (!b || b->generation != behaviour->generation || PR_GET(behaviour->newer) || a->extra || x->budget.limit ||
+        !(a->self = pr_lua_reserve_self(x)))
+        return PR_NEXT_END;
+    w->left--;
+    pr_actor_starts(w, a);
+    pr_lua_place at = pr_lua_place_of(a->self);
+    d->now.page = at.page;
+    d->now.self = at.place;
+    d->now.handler = (int32_t)b->start;
+    d->now.ask = 0;
+    d->now.count = 0;
+    d->skip = 0;
+    d->born = true;
+    return values && (!a->start_args || read_values(d, a->start_args, 0)) ? PR_NEXT_BORN : PR_NEXT_OTHER;
+}
+
 /* The next message and its handler: an enum pr_next. Without `values` it is not read further. Calls nothing of Lua. */
 static inline int next(bool values)
 {
@@ -74,6 +97,8 @@ static inline int next(bool values)
     pr_worker *w = x->w;
     pr_dispatch *d = &x->dispatch;
     pr_msg *m;
+    bool starts;
+    d->born = false;
     if (d->fresh) {
         if (d->warming) {
             d->warming--;
@@ -83,8 +108,8 @@ static inline int next(bool values)
         m = w->hand;
         if (!m)
             return PR_NEXT_END;
-    } else if (!(m = pr_worker_next_message(w))) {
-        return PR_NEXT_END;
+    } else if (!(m = pr_worker_next_message(w, &starts))) {
+        return starts ? born(x, w, values) : PR_NEXT_END;
     }
     d->now.handler = (int32_t)pr_lua_handler(x, w->running, m, &d->skip);
     if (d->now.handler == 0) {
@@ -128,20 +153,31 @@ static void learn(lua_State *L, pr_dispatch *d)
     lua_settop(L, 0);
 }
 
-/* values() -> whether a reply is wanted, the handler's handle, self, the values of the message in hand. May raise
- * (memory). */
+/* values() -> whether a reply is wanted, the handler's handle, self, the values of the message in hand or of the start; without a
+ * `start`, nothing after the first. May raise (memory). */
 static int l_values(lua_State *L)
 {
     pr_lua *x = pr_lua_here;
     pr_dispatch *d = &x->dispatch;
-    const pr_msg *m = x->w->hand;
+    const pr_actor *a = x->w->running;
+    const pr_msg *m = d->born ? a->start_args : x->w->hand;
     lua_settop(L, 0);
     if (d->shapes.habit)
         learn(L, d);
-    lua_pushboolean(L, m->ask != 0);
+    lua_pushboolean(L, !d->born && m->ask != 0);
     lua_pushinteger(L, d->now.handler);
-    pr_lua_push_self(L, x, x->w->running->self);
-    int n = pr_lua_decode(L, x, m, d->skip);
+    if (d->born) {
+        lua_newtable(L);
+        lua_pushvalue(L, -1);
+        pr_lua_set_self(L, x, a->self);
+    } else {
+        pr_lua_push_self(L, x, a->self);
+    }
+    if (d->now.handler == 0) {   /* it has no `start` */
+        lua_settop(L, 1);
+        return 1;
+    }
+    int n = m ? pr_lua_decode(L, x, m, d->skip) : 0;
     for (int i = 4; i < 4 + n; i++) {   /* its refs get their places: the next time it is plain */
         uint64_t id;
         if (lua_type(L, i) == LUA_TLIGHTUSERDATA && pr_lua_is_ref(L, i, &id)) {

@@ -27,6 +27,7 @@ typedef struct pr_out {
     int32_t length[PR_INLINE_VALUES];
     uint8_t tag[PR_INLINE_VALUES];          /* enum pr_tag */
     int32_t mixed;      /* tables still to be looked through for shared values before they are encoded; any state: codec.c */
+    int32_t place;      /* out: of the ref of an actor that has been spawned, in the table of refs; 0: it has none */
 } pr_out;
 
 /* What `next` says. */
@@ -34,7 +35,8 @@ enum pr_next {
     PR_NEXT_END,      /* back to the worker */
     PR_NEXT_PLAIN,    /* pr_now holds the message */
     PR_NEXT_OTHER,    /* it does not: `values` gives it */
-    PR_NEXT_AGAIN     /* nothing: so that the loop is compiled before there is any message */
+    PR_NEXT_AGAIN,    /* nothing: so that the loop is compiled before there is any message */
+    PR_NEXT_BORN      /* as PLAIN, but an actor is to start: its self is to be made, and `start`, if there is one, to be called */
 };
 
 enum { PR_NOW_SHAPED = 32 };   /* a tag in pr_now beside those of pr_tag: a table that shapes.leaves holds */
@@ -43,6 +45,7 @@ typedef struct pr_dispatch {
     pr_now now;
     uint32_t skip;               /* values that come before the handler's: the name of a handler in `on` */
     uint32_t warming;            /* rounds of AGAIN still to come */
+    bool born;                   /* what it says is a start */
     bool fresh;                  /* the loop has been entered for a message that is in hand already */
     bool unhandled;              /* it ended for a message that nothing takes */
     int loop, refs;              /* registry references: the loop's function; the table of refs by place */

@@ -331,7 +331,7 @@ static uint8_t decide(pr_worker *w, pr_actor *a, uint64_t child, const pr_msg *e
     return PR_VERDICT_FAILED;
 }
 
-const pr_kin_ops pr_lua_kin = {traps, reason, rules, decide, pr_lua_interrupted, pr_lua_handler_at};
+const pr_kin_ops pr_lua_kin = {traps, reason, rules, decide, pr_lua_interrupted, pr_lua_handler_at, pr_lua_ends_silently};
 
 void pr_lua_open_failing(lua_State *L, pr_lua *x)
 {

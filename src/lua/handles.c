@@ -75,6 +75,22 @@ uint32_t pr_lua_keep_self(lua_State *L, pr_lua *x)
     return self;
 }
 
+void pr_lua_set_self(lua_State *L, pr_lua *x, uint32_t self)
+{
+    pr_lua_place at = pr_lua_place_of(self);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->pages);
+    lua_rawgeti(L, -1, at.page);
+    lua_pushvalue(L, -3);
+    lua_rawseti(L, -2, at.place);
+    lua_pop(L, 3);
+}
+
+uint32_t pr_lua_reserve_self(pr_lua *x)
+{
+    pr_lua_handles *h = &x->self_handles;
+    return h->free_count > 0 || h->last % PAGE != 0 ? take(h) : 0;
+}
+
 void pr_lua_push_self(lua_State *L, pr_lua *x, uint32_t self)
 {
     pr_lua_place at = pr_lua_place_of(self);

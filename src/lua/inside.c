@@ -209,6 +209,13 @@ static int l_parent(lua_State *L)
     return 1;
 }
 
+void pr_lua_stops(pr_actor *a)
+{
+    a->flags = (uint16_t)(a->flags | PR_FLAG_STOP);
+    if (a->restart != PR_RESTART_PERMANENT)
+        PR_SET(a->gate, PR_GET(a->gate) | PR_GATE_STOPPING);
+}
+
 static int l_stop_self(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
@@ -224,9 +231,7 @@ static int l_stop_self(lua_State *L)
         else
             pr_msg_free(&x->w->pool, reason);
     }
-    a->flags = (uint16_t)(a->flags | PR_FLAG_STOP);
-    if (a->restart != PR_RESTART_PERMANENT)
-        PR_SET(a->gate, PR_GET(a->gate) | PR_GATE_STOPPING);
+    pr_lua_stops(a);
     lua_pushboolean(L, 1);
     return 1;
 }

@@ -15,7 +15,7 @@
 
 char pr_lua_sentinel;
 
-enum { RELEASES = 512, STEP = 128 };   /* so many ended actors for a step of the collector, of so many KB */
+enum { RELEASES = 512 };   /* so many ended actors for a step of the collector */
 
 int pr_lua_decode_message(lua_State *L);
 
@@ -280,9 +280,18 @@ static void release(pr_worker *w, pr_actor *a)
     pr_lua_become_end(x, a);
     pr_lua_drop_self(x, a->self);
     a->self = 0;
-    /* Ended actors leave garbage without allocating anything, by which the collector would notice. */
-    if (++x->released % RELEASES == 0)
-        pr_lua_collect(x, STEP);
+    /* Ended actors leave garbage without allocating anything, by which the collector would notice. Not here, where compiled code
+     * may be at work. */
+    if (++x->released % RELEASES == 0) {
+        x->collect_due = true;
+        w->chores |= PR_CHORES;
+    }
+}
+
+bool pr_lua_ends_silently(pr_worker *w, pr_actor *a)
+{
+    pr_lua *x = pr_lua_at(w);
+    return pr_loaded_of(x, a)->stop == 0 && pr_lua_output_silent(x);
 }
 
 static void where(pr_worker *w, void *suspended, char *buf, size_t cap)

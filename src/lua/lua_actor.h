@@ -21,7 +21,9 @@ uint32_t pr_lua_keep(lua_State *L, pr_lua *x);        /* what is on top, popped.
 void pr_lua_unkeep(pr_lua *x, uint32_t handle);
 uint32_t pr_lua_keep_self(lua_State *L, pr_lua *x);   /* the same for an actor's self */
 void pr_lua_push_self(lua_State *L, pr_lua *x, uint32_t self);
-void pr_lua_drop_self(pr_lua *x, uint32_t self);
+void pr_lua_drop_self(pr_lua *x, uint32_t self);      /* allocates nothing: also from within compiled code */
+uint32_t pr_lua_reserve_self(pr_lua *x);              /* a place for one, whose page is there; 0: there is none. The same */
+void pr_lua_set_self(lua_State *L, pr_lua *x, uint32_t self);   /* what is on top, popped, is put there */
 pr_lua_place pr_lua_place_of(uint32_t self);          /* where compiled code finds it */
 void pr_lua_open_handles(lua_State *L, pr_lua *x);
 void pr_lua_close_handles(pr_lua *x);
@@ -46,6 +48,8 @@ static inline pr_loaded *pr_loaded_spawned(pr_lua *x, pr_actor *a)
     return a->extra && a->extra->below_count > 0 ? &x->loaded[a->extra->below[0]->index] : pr_loaded_of(x, a);
 }
 
+/* pr_kin_ops.ends_silently */
+bool pr_lua_ends_silently(pr_worker *w, pr_actor *a);
 /* pr_kin_ops.place */
 void pr_lua_handler_at(pr_worker *w, pr_actor *a, const pr_msg *m, char *buf, size_t cap);
 

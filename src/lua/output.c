@@ -271,6 +271,8 @@ static void end_redirect(pr_lua *x, uint64_t actor)
         }
 }
 
+bool pr_lua_output_silent(const pr_lua *x) { return !x->output || (!x->output->pieces && !x->output->redirects); }
+
 void pr_lua_output_ended(pr_lua *x, uint64_t actor)
 {
     if (x->output && x->output->redirects)

@@ -90,6 +90,54 @@ static int tell_out(double target, int count)
     return m ? send(target, m->data + m->size, m, (uint32_t)count) : REFUSED;
 }
 
+/* Pushes a ref where compiled code finds it, if that takes no memory. */
+static void place(pr_lua *x, uint64_t id)
+{
+    pr_dispatch *d = &x->dispatch;
+    uint32_t place = pr_id_slot(id) % PR_REF_PLACES;
+    x->out.place = 0;
+    uint32_t segment = (uint32_t)(id >> PR_SEGMENT_BITS);   /* below 128 */
+    if (!(x->segments[segment / 64] >> segment % 64 & 1))
+        return;
+    /* The main thread waits for the one that is compiled: nobody else is at its stack. */
+    lua_rawgeti(x->L, LUA_REGISTRYINDEX, d->refs);
+    lua_pushlightuserdata(x->L, (void *)(uintptr_t)id);
+    lua_rawseti(x->L, -2, (int)place + 1);
+    lua_pop(x->L, 1);
+    d->ids[place] = id;
+    x->out.place = (int32_t)place + 1;
+}
+
+/* An actor without options, of an entry of `carried`: its id as a number. 0: refused, as above. */
+static double spawn(double behaviour, int count)
+{
+    pr_lua *x = pr_lua_here;
+    pr_worker *w = x->w;
+    pr_spawn s = {.ops = &pr_lua_ops, .behaviour = (pr_behaviour *)(uintptr_t)behaviour};
+    uint64_t id = 0;
+    if (!w->running || (count > 0 && !(s.args = message_of(x, count))))
+        return 0;
+    pr_behaviour_hold(s.behaviour);
+    if (pr_actor_spawn(w->rt, w, &s, &id) != PR_OK) {
+        pr_behaviour_drop(&w->rt->behaviours, s.behaviour);
+        if (s.args)
+            pr_msg_free(&w->pool, s.args);
+        return 0;
+    }
+    place(x, id);
+    return (double)id;
+}
+
+/* pierrot.stop() */
+static int stop_self(void)
+{
+    pr_actor *a = pr_lua_here->w->running;
+    if (!a)
+        return REFUSED;
+    pr_lua_stops(a);
+    return SENT;
+}
+
 /* SENT: the handler's ask needs no other reply. */
 static int answer_out(int count)
 {
@@ -178,6 +226,24 @@ static int l_number_of(lua_State *L)
     return 1;
 }
 
+/* ref_of(number): the ref of an id; see `place` */
+static int l_ref_of(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    uint64_t id = (uint64_t)lua_tonumber(L, 1);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)id);
+    uint32_t segment = (uint32_t)(id >> PR_SEGMENT_BITS);
+    x->segments[segment / 64] |= UINT64_C(1) << segment % 64;
+    return 1;
+}
+
+/* behaviour_number(handle): for `spawn`; it holds as long as the handle */
+static int l_behaviour_number(lua_State *L)
+{
+    lua_pushnumber(L, (double)(uintptr_t)pr_lua_behaviour_of(L, 1));
+    return 1;
+}
+
 /* quick.lua declares the same. */
 typedef struct pr_quick {
     int (*tell_number)(double target, double value);
@@ -186,12 +252,15 @@ typedef struct pr_quick {
     int (*tell_out)(double target, int count);
     int (*answer_out)(int count);
     int (*sender_place)(void);
+    double (*spawn)(double behaviour, int count);
+    int (*stop_self)(void);
 } pr_quick;
 
 void pr_lua_open_quick(lua_State *L, pr_lua *x)
 {
-    static pr_quick quick = {tell_number, tell_string, tell_string_number, tell_out, answer_out, sender_place};
-    static const luaL_Reg functions[] = {{"number_of", l_number_of}, {"stand_back", pr_lua_stand_back}, {NULL, NULL}};
+    static pr_quick quick = {tell_number, tell_string, tell_string_number, tell_out, answer_out, sender_place, spawn, stop_self};
+    static const luaL_Reg functions[] = {{"number_of", l_number_of}, {"stand_back", pr_lua_stand_back}, {"ref_of", l_ref_of},
+                                         {"behaviour_number", l_behaviour_number}, {NULL, NULL}};
     lua_newtable(L);
     lua_newtable(L);
     lua_pushvalue(L, -1);

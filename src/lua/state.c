@@ -346,7 +346,10 @@ bool pr_lua_collect(pr_lua *x, int kb)
     return done;
 }
 
-enum { IDLE_STEP = 64 /* KB, of twice as much that it goes through: some 100 microseconds */ };
+enum {
+    IDLE_STEP = 64,   /* KB, of twice as much that it goes through: some 100 microseconds */
+    ENDED_STEP = 128  /* for many actors that have ended: see lua_actor.c */
+};
 
 /* A little of the collector's work, where nobody waits. A cycle is driven to its end once the state has grown by a
  * quarter since the last one; then the worker may sleep. */
@@ -355,6 +358,11 @@ bool pr_lua_idle_worker(pr_worker *w)
     pr_lua *x = w->state;
     if (x->finalizers)
         run_finalizers(x, false);
+    if (x->collect_due) {
+        x->collect_due = false;
+        pr_lua_collect(x, ENDED_STEP);
+        return true;
+    }
     size_t bytes = (size_t)lua_gc(x->L, LUA_GCCOUNT, 0) * 1024;
     PR_SET(w->lua_bytes, bytes);
     if (!x->collecting) {
