@@ -94,6 +94,37 @@ describe("a compiled tell", function()
     ]]):gsub("[^\n]*script", "script")))
   end)
 
+  it("raises at what is no ref, as interpreted", function()
+    assert.equal("500 499 500 499\n", (run([[
+      local pierrot = require "pierrot"
+      local sink = pierrot.spawn(function() end)
+      local hot = {}
+      for i = 1, 500 do hot[i] = sink end
+      local function all(at, to)
+        hot[at] = to
+        local told = 0
+        for i = 1, 500 do
+          if pcall(pierrot.tell, hot[i], 1) then told = told + 1 end
+        end
+        hot[at] = sink
+        return told
+      end
+      local function values(at, value)
+        hot[at] = value
+        local told = 0
+        for i = 1, 500 do
+          if pcall(pierrot.tell, sink, hot[i]) then told = told + 1 end
+        end
+        hot[at] = sink
+        return told
+      end
+      local file, proxy = io.stdout, newproxy()
+      for _ = 1, 3 do all(1, sink) values(1, sink) end
+      assert(all(250, proxy) == 499 and values(250, proxy) == 499)
+      print(all(1, sink), all(250, file), values(1, sink), values(250, file))
+    ]]):gsub("\t", " ")))
+  end)
+
   -- A state remembers 16,384 (quick.c), then begins anew; places in its table of refs are 1024.
   it("finds its way among more refs than it remembers", function()
     assert.equal("40000 each its own\n", run [[
