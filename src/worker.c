@@ -402,12 +402,14 @@ pr_msg *pr_worker_next_message(pr_worker *w, bool *born)
     *born = false;
     if (!a || a->wait || w->resumed)
         return NULL;
-    bool ends = a->flags & PR_FLAG_STOP;
-    if (m) {
-        if (m->next || m->ask || a->flags & (NOT_PLAIN & ~PR_FLAG_STOP))
+    bool ends = false;
+    if (m && !(a->flags & NOT_PLAIN)) {   /* mostly */
+        if (m->next || m->ask)
             return NULL;
-    } else if (!(a->flags & PR_FLAG_STARTING) || a->extra || a->flags & (NOT_PLAIN & ~PR_FLAG_STOP)) {
-        return NULL;
+    } else {
+        ends = a->flags & PR_FLAG_STOP;
+        if (a->flags & (NOT_PLAIN & ~PR_FLAG_STOP) || (m ? m->next || m->ask : !(a->flags & PR_FLAG_STARTING) || a->extra))
+            return NULL;
     }
     const pr_ops *ops = a->ops;   /* these know nothing of another language's actors */
     if (--w->clock_in == 0) {
@@ -445,11 +447,10 @@ pr_msg *pr_worker_next_message(pr_worker *w, bool *born)
             return NULL;
         }
         a = w->running;
-        if (a->orders.head || a->ops != ops)
+        if (a->flags & NOT_PLAIN || a->orders.head || a->ops != ops) {
+            *born = (a->flags & NOT_PLAIN) == PR_FLAG_NEW && !a->orders.head && a->ops == ops;
             return NULL;
-        *born = (a->flags & NOT_PLAIN) == PR_FLAG_NEW;
-        if (a->flags & NOT_PLAIN)
-            return NULL;
+        }
     }
     m = a->user.head;
     if (m->kind != PR_MSG_USER || m->timed)

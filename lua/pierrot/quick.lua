@@ -111,7 +111,7 @@ return function(core, refs, metatables)
 
   local function tell(ref, ...)
     if compiling and type(ref) == "userdata" then
-      local to = ref == newest and newest_number or numbers[ref] or number_of(ref)
+      local to = numbers[ref] or ref == newest and newest_number or number_of(ref)
       local n = select("#", ...)
       if to and n == 1 then
         local value = ...

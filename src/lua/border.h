@@ -21,6 +21,7 @@
 
 #include "dispatch.h"
 #include "heap.h"
+#include "shapes.h"
 
 #include <lauxlib.h>
 #include <lua.h>
@@ -172,6 +173,7 @@ typedef struct pr_lua {
     uint32_t upgrading;      /* handle: a function that is called in the handler's place, and gets it from core.upgrade */
     uint32_t upgrade, upgraded_handler;
     pr_behaviour *upgrade_from;          /* a reference is held */
+    pr_shapes shapes;
 } pr_lua;
 
 /* A worker's context, on its thread: the quick way for what is called most. */

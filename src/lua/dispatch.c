@@ -12,8 +12,9 @@
 static inline double plain_number(double d) { return d == d ? d : (double)NAN; }
 
 /* Reads the values after the first `skip`. False: too many, or a ref that has no place in the table. */
-static bool read_values(pr_dispatch *d, const pr_msg *m, uint32_t skip)
+static inline __attribute__((always_inline)) bool read_values(pr_lua *x, const pr_msg *m, uint32_t skip)
 {
+    pr_dispatch *d = &x->dispatch;
     pr_now *now = &d->now;
     const uint8_t *at = m->data;
     uint32_t len;
@@ -43,9 +44,9 @@ static bool read_values(pr_dispatch *d, const pr_msg *m, uint32_t skip)
                     return false;   /* compiled code expects one type from the decoder */
                 if (!shaped) {
                     shaped = true;
-                    if (pr_shapes_read(&d->shapes, d->ids, at + 4, len))
+                    if (pr_shapes_read(&x->shapes, d->ids, at + 4, len))
                         now->tag[i] = PR_NOW_SHAPED;
-                    else if (d->shapes.habit)
+                    else if (x->shapes.habit)
                         return false;
                 }
             }
@@ -68,7 +69,7 @@ static bool read_values(pr_dispatch *d, const pr_msg *m, uint32_t skip)
 }
 
 /* The start of w->running: END leaves it to the worker. */
-static int born(pr_lua *x, pr_worker *w, bool values)
+static __attribute__((noinline)) int born(pr_lua *x, pr_worker *w)
 {
     pr_dispatch *d = &x->dispatch;
     pr_actor *a = w->running;
@@ -87,11 +88,12 @@ static int born(pr_lua *x, pr_worker *w, bool values)
     d->now.count = 0;
     d->skip = 0;
     d->born = true;
-    return values && (!a->start_args || read_values(d, a->start_args, 0)) ? PR_NEXT_BORN : PR_NEXT_OTHER;
+    return !d->interpreted && (!a->start_args || read_values(x, a->start_args, 0)) ? PR_NEXT_BORN : PR_NEXT_OTHER;
 }
 
-/* The next message and its handler: an enum pr_next. Without `values` it is not read further. Calls nothing of Lua. */
-static inline int next(bool values)
+/* The next message and its handler: an enum pr_next. Calls nothing of Lua. One function, into which all of its parts are
+ * inlined: in parts, a message takes 50 instructions more. */
+static int next(void)
 {
     pr_lua *x = pr_lua_here;
     pr_worker *w = x->w;
@@ -109,7 +111,7 @@ static inline int next(bool values)
         if (!m)
             return PR_NEXT_END;
     } else if (!(m = pr_worker_next_message(w, &starts))) {
-        return starts ? born(x, w, values) : PR_NEXT_END;
+        return starts ? born(x, w) : PR_NEXT_END;
     }
     d->now.handler = (int32_t)pr_lua_handler(x, w->running, m, &d->skip);
     if (d->now.handler == 0) {
@@ -120,10 +122,8 @@ static inline int next(bool values)
     d->now.page = at.page;
     d->now.self = at.place;
     d->now.ask = (int32_t)m->ask;
-    return values && read_values(d, m, d->skip) ? PR_NEXT_PLAIN : PR_NEXT_OTHER;
+    return !d->interpreted && read_values(x, m, d->skip) ? PR_NEXT_PLAIN : PR_NEXT_OTHER;
 }
-
-static int next_and_values(void) { return next(true); }
 
 int pr_lua_place_ref(lua_State *L, pr_lua *x, int index, uint64_t id)
 {
@@ -140,15 +140,16 @@ int pr_lua_place_ref(lua_State *L, pr_lua *x, int index, uint64_t id)
 }
 
 /* A shape that has come often gets its function. Without memory for one it goes on as before. */
-static void learn(lua_State *L, pr_dispatch *d)
+static void learn(lua_State *L, pr_lua *x)
 {
-    d->shapes.habit = false;
+    pr_dispatch *d = &x->dispatch;
+    x->shapes.habit = false;
     lua_rawgeti(L, LUA_REGISTRYINDEX, d->shape);
-    lua_pushlstring(L, (const char *)d->shapes.latest.signature, d->shapes.latest.length);
+    lua_pushlstring(L, (const char *)x->shapes.latest.signature, x->shapes.latest.length);
     if (lua_pcall(L, 1, 1, 0) == 0 && lua_isfunction(L, -1)) {
         lua_rawgeti(L, LUA_REGISTRYINDEX, d->builders);
         lua_insert(L, -2);
-        lua_rawseti(L, -2, (int)pr_shapes_add(&d->shapes));   /* there already: nothing is allocated */
+        lua_rawseti(L, -2, (int)pr_shapes_add(&x->shapes));   /* there already: nothing is allocated */
     }
     lua_settop(L, 0);
 }
@@ -162,8 +163,8 @@ static int l_values(lua_State *L)
     const pr_actor *a = x->w->running;
     const pr_msg *m = d->born ? a->start_args : x->w->hand;
     lua_settop(L, 0);
-    if (d->shapes.habit)
-        learn(L, d);
+    if (x->shapes.habit)
+        learn(L, x);
     lua_pushboolean(L, !d->born && m->ask != 0);
     lua_pushinteger(L, d->now.handler);
     if (d->born) {
@@ -191,7 +192,11 @@ static int l_values(lua_State *L)
 static int l_take(lua_State *L)
 {
     pr_lua_budget_next(pr_lua_here);
-    switch (next(false)) {
+    pr_dispatch *d = &pr_lua_here->dispatch;
+    d->interpreted = true;
+    int what = next();
+    d->interpreted = false;
+    switch (what) {
     case PR_NEXT_END:
         return 0;
     case PR_NEXT_AGAIN:
@@ -250,14 +255,14 @@ void pr_lua_open_dispatch(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg functions[] = {
         {"take", l_take}, {"values", l_values}, {"answer", l_answer}, {"warm", l_warm}, {"install", l_install}, {NULL, NULL}};
-    union { int (*function)(void); void *address; } quick = {next_and_values};
+    union { int (*function)(void); void *address; } quick = {next};
     lua_newtable(L);
     pr_lua_add(L, x, functions);
     lua_pushlightuserdata(L, quick.address);
     lua_setfield(L, -2, "next");
     lua_pushlightuserdata(L, &x->dispatch.now);
     lua_setfield(L, -2, "now");
-    lua_pushlightuserdata(L, &x->dispatch.shapes.leaves);
+    lua_pushlightuserdata(L, &x->shapes.leaves);
     lua_setfield(L, -2, "leaves");
     lua_pushinteger(L, PR_SHAPES);
     lua_setfield(L, -2, "shapes");

@@ -2,8 +2,6 @@
 #ifndef PR_LUA_DISPATCH_H
 #define PR_LUA_DISPATCH_H
 
-#include "shapes.h"
-
 #include <stdint.h>
 
 enum { PR_INLINE_VALUES = 3, PR_REF_PLACES = 1024 };
@@ -39,19 +37,19 @@ enum pr_next {
     PR_NEXT_BORN      /* as PLAIN, but an actor is to start: its self is to be made, and `start`, if there is one, to be called */
 };
 
-enum { PR_NOW_SHAPED = 32 };   /* a tag in pr_now beside those of pr_tag: a table that shapes.leaves holds */
+enum { PR_NOW_SHAPED = 32 };   /* a tag in pr_now beside those of pr_tag: a table that the shapes' leaves hold */
 
 typedef struct pr_dispatch {
     pr_now now;
     uint32_t skip;               /* values that come before the handler's: the name of a handler in `on` */
     uint32_t warming;            /* rounds of AGAIN still to come */
+    bool interpreted;            /* `next` is to leave the values alone */
     bool born;                   /* what it says is a start */
     bool fresh;                  /* the loop has been entered for a message that is in hand already */
     bool unhandled;              /* it ended for a message that nothing takes */
     int loop, refs;              /* registry references: the loop's function; the table of refs by place */
     int shape, builders;         /* ... what makes a function for a signature; these functions, by their shapes' numbers */
     uint64_t ids[PR_REF_PLACES]; /* which ref is at which place */
-    pr_shapes shapes;
 } pr_dispatch;
 
 #endif

@@ -161,7 +161,8 @@ static uint32_t hash_of(const pr_shape *s)
     return (uint32_t)(h * golden >> 32);
 }
 
-bool pr_shapes_read(pr_shapes *s, const uint64_t *ids, const uint8_t *bytes, size_t size)
+/* Not inlined: its registers and its stack would be saved for each message without a table. */
+__attribute__((noinline)) bool pr_shapes_read(pr_shapes *s, const uint64_t *ids, const uint8_t *bytes, size_t size)
 {
     if (!take_apart(&s->leaves, ids, bytes, bytes + size, &s->latest))
         return false;
