@@ -356,8 +356,8 @@ function on.done(self, k, id)
   a.hand = nil
 end
 
-function on.stash(self, k)
-  self:actor(k).hand.stashed = true
+function on.stash(self, k, _, undone)
+  self:actor(k).hand.stashed = undone ~= 1
 end
 
 -- Asks --------------------------------------------------------------------------------------------------------

@@ -232,10 +232,15 @@ function verbs.finish(self)
   pierrot.stop()
 end
 
+-- Noted first: what comes after the stash may fail for want of memory, and the message is kept nevertheless.
 function verbs.stash(self)
-  if self.hand and not self.stashed and pcall(pierrot.stash) then
-    self.stashed, self.seen[self.hand] = self.hand, true
+  if self.hand and not self.stashed then
     note("stash", self.k, self.hand)
+    if pcall(pierrot.stash) then
+      self.stashed, self.seen[self.hand] = self.hand, true
+    else
+      note("stash", self.k, self.hand, 1)
+    end
   end
 end
 
