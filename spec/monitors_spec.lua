@@ -258,7 +258,9 @@ describe("a link", function()
         ping = function() return "pong" end,
         exit = function(_, ref, reason) to:tell("trapped", ref, reason) end },
       stop = function(_, reason) to:tell("stop", pierrot.self(), reason) end }
-    return pierrot.spawn { behaviour, restart = options and options.restart }
+    local ref = pierrot.spawn { behaviour, restart = options and options.restart }
+    ref:ask "ping"   -- who ends before it has started has no `stop`
+    return ref
   end
 
   local function expect_stops(...)
