@@ -585,7 +585,7 @@ static void step(pr_worker *w)
         return;
     }
     turn_pinned(w, a, 0);
-    while (goes_on_in_line(w)) {
+    while (!w->popped && goes_on_in_line(w)) {   /* who has been popped comes first, before another one may be */
         w->tick++;
         if (--w->clock_in == 0)   /* those that only yield handle no message, which would count */
             pr_worker_clock(w);
