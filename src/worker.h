@@ -68,7 +68,7 @@ struct pr_worker {
     uint32_t clock_every, clock_in;           /* messages between looks at the clock, and until the next */
     pr_wait *free_waits;
     uint32_t next_ask;
-    pr_actor *popped;                         /* from its ring, to be run next; NULL between steps of the loop */
+    pr_actor *popped;                         /* from its ring, to be run next, before another one is popped; or NULL */
     uint32_t steal_from;
     uint32_t spin, spin_most;                 /* looks before parking, as it has paid lately, and at most */
     bool woke;                                /* it has woken another worker since it last looked for long */
