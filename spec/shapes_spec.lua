@@ -74,6 +74,27 @@ describe("tables of a shape that comes often", function()
     ]]):gsub("\t", " ")))
   end)
 
+  it("arrive as they were sent, also those that have the same bytes but for their leaves, or nearly", function()
+    assert.equal("11400 \n", (run(SEND .. [[
+      local me, other = pierrot.self(), pierrot.spawn {}
+      local reversed = {}
+      for _, key in ipairs { "pos", "name", "id" } do reversed[key] = #key end
+      local values = {
+        { id = 1, name = "abc", pos = { 1, 2, 3 } }, { id = 0 / 0, name = "xyz", pos = { 4, 5, 6 } },
+        { id = 2, name = "longer", pos = { 7, 8, 9 } }, { id = 2, name = "", pos = { 0, 0, 0 } },
+        { id = "12345678", name = "abc", pos = { 1, 2, 3 } }, { id = 1, name = "abc", pos = { 1, "87654321", 3 } },
+        { x = 1.5 }, { x = "12345678" }, { x = me }, { x = other }, { y = 1.5 }, { z = 1.5 },
+        { ab = 1 }, { ax = 2 }, { az = 3 }, { ay = 4 },
+        { on = true, n = 1 }, { on = false, n = 2 }, { on = true, n = 3 }, { on = false, n = 4 },
+        { 1.25, 2.25 }, { 1.5, "abcdefgh" }, { "abcdefgh", 2.5 }, { me, 1 }, { 1, me }, { 3.75, 4.75 },
+        { a = ("x"):rep(100) }, { a = ("y"):rep(100) }, { a = ("z"):rep(123) }, { a = ("z"):rep(124) },
+        { name = 1, id = 2, pos = 3 }, reversed, { pos = 3, id = 2, name = 4 },
+        { a = "" }, { a = 1, b = "" }, { "" }, { "a" }, { "b" },
+      }
+      print(send(values, 150))
+    ]]):gsub("\t", " ")))
+  end)
+
   it("are made by functions of their own, as many as there may be", function()
     assert.equal("1 64 nil\n", (run([[
       local pierrot = require "pierrot"

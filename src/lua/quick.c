@@ -53,9 +53,10 @@ static pr_msg *message_of(pr_lua *x, int count)
     for (int i = 0; i < count; i++) {
         uint8_t tag = out->tag[i];
         bool bytes = tag == PR_TAG_STRING || tag == PR_TAG_BLOB;
-        if (tag == PR_TAG_BLOB && !pr_lua_may_travel(out->bytes[i], (size_t)out->length[i]))
+        size_t length = (size_t)out->length[i];
+        if (tag == PR_TAG_BLOB && !pr_shapes_plain(&x->shapes, out->bytes[i], length) && !pr_lua_may_travel(out->bytes[i], length))
             return NULL;
-        size += bytes ? pr_wire_size_bytes((size_t)out->length[i]) : tag == PR_TAG_NUMBER || tag == PR_TAG_REF ? 9 : 1;
+        size += bytes ? pr_wire_size_bytes(length) : tag == PR_TAG_NUMBER || tag == PR_TAG_REF ? 9 : 1;
     }
     pr_msg *m = pr_msg_new(&x->w->pool, size);
     if (!m)
