@@ -167,18 +167,12 @@ static pr_status route(pr_runtime *rt, pr_worker *w, pr_msg *m, bool control)
 
 pr_status pr_send(pr_runtime *rt, pr_worker *w, pr_msg *m)
 {
-    /* Most messages: a user message from one pinned actor to another of the same worker. Relaxed: only this thread
-     * writes what is read here of such a target; of any other, a match cannot come about. */
-    if (w && w->running && !w->floats && m->kind == PR_MSG_USER && pr_id_valid(m->target)) {
-        pr_actor *near = pr_actor_slot(&rt->actors, pr_id_slot(m->target));
-        if (near && PR_GET(near->home) == w->index + 1 && PR_GET(near->id) == m->target && !PR_GET(near->gate)) {
-            PR_BUMP(w->counters.sent, 1);
-            append_user(w, near, m);
-            uint32_t queued = PR_GET(near->depth) / PR_BURST_DEPTH;
-            w->burst -= 1 + (int32_t)(queued < PR_BURST_MOST ? queued : PR_BURST_MOST);
-            return PR_OK;
-        }
-    }
+    bool near = w && w->running && !w->floats && m->kind == PR_MSG_USER && pr_id_valid(m->target) && pr_send_near(w, m);
+    return near ? PR_OK : pr_send_far(rt, w, m);
+}
+
+pr_status pr_send_far(pr_runtime *rt, pr_worker *w, pr_msg *m)
+{
     if (w)
         w->burst--;
     bool counts = m->kind == PR_MSG_USER;

@@ -161,6 +161,8 @@ void pr_workers_leave(pr_runtime *rt);
 /* Sends `m` (target, sender, kind set) in the user lane. PR_OK: it was accepted, and is the runtime's.
  * Otherwise PR_DEAD or PR_STOPPING, and it is still the caller's. Counts. */
 pr_status pr_send(pr_runtime *rt, pr_worker *w, pr_msg *m);
+/* The same for one that is not for an actor near by: see pr_send_near. */
+pr_status pr_send_far(pr_runtime *rt, pr_worker *w, pr_msg *m);
 /* The same in the control lane. */
 pr_status pr_control(pr_runtime *rt, pr_worker *w, pr_msg *m);
 /* Sends a REPLY or ERROR to an asker. Consumes `m`, always. */

@@ -46,8 +46,7 @@ typedef struct pr_co {
 /* A handler of `on`, found by name without making a Lua string. */
 typedef struct pr_named {
     const char *name;        /* the Lua string's own bytes: it is a key of the anchored `on` table; NULL: free place */
-    uint64_t head, tail;     /* its first and last bytes; of up to 16 bytes they are all of it */
-    uint32_t len;
+    uint64_t head, tail;     /* of what a message with that name begins with: see ends_of */
     uint32_t handler;
 } pr_named;
 
@@ -63,7 +62,7 @@ typedef struct pr_loaded {
     struct pr_rules *rules;  /* of `supervise`; NULL: it has none */
     uint32_t names_mask;     /* size - 1 of `names`, open addressing */
     pr_named *names;
-    const pr_named *last;    /* found last: the next message often has the same name */
+    const pr_named *last;    /* found last; for reports */
 } pr_loaded;
 
 /* What `become` was given lately: see become.c. */

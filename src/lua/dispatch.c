@@ -91,6 +91,31 @@ static __attribute__((noinline)) int born(pr_lua *x, pr_worker *w)
     return !d->interpreted && (!a->start_args || read_values(x, a->start_args, 0)) ? PR_NEXT_BORN : PR_NEXT_OTHER;
 }
 
+/* pr_lua_handler, with the usual cases in line. */
+static inline __attribute__((always_inline)) uint32_t handler_of(pr_lua *x, pr_actor *a, const pr_msg *m, uint32_t *skip)
+{
+    pr_loaded *b = pr_loaded_of(x, a);
+    if (b->successor)
+        return pr_lua_handler(x, a, m, skip);
+    if (m->size == 0 || m->data[0] != PR_TAG_STRING) {
+        *skip = 0;
+        return b->receive;
+    }
+    uint32_t len;
+    memcpy(&len, m->data + 1, sizeof len);
+    if (b->names && len >= PR_NAME_SHORTEST && len <= PR_NAME_SHORT) {
+        uint64_t head, tail;
+        pr_name_ends(m->data, len, &head, &tail);
+        const pr_named *n = &b->names[pr_name_place(b, head, tail)];
+        if (n->head == head && n->tail == tail) {
+            b->last = n;
+            *skip = 1;
+            return n->handler;
+        }
+    }
+    return pr_loaded_handler(b, m, skip);
+}
+
 /* The next message and its handler: an enum pr_next. Calls nothing of Lua. One function, into which all of its parts are
  * inlined: in parts, a message takes 50 instructions more. */
 static int next(void)
@@ -113,7 +138,7 @@ static int next(void)
     } else if (!(m = pr_worker_next_message(w, &starts))) {
         return starts ? born(x, w) : PR_NEXT_END;
     }
-    d->now.handler = (int32_t)pr_lua_handler(x, w->running, m, &d->skip);
+    d->now.handler = (int32_t)handler_of(x, w->running, m, &d->skip);
     if (d->now.handler == 0) {
         d->unhandled = true;
         return PR_NEXT_END;

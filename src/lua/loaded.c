@@ -8,39 +8,27 @@
 
 /* --- handlers by name */
 
-/* The first and the last bytes of a name, eight of each; they overlap in a short one. */
-static inline void ends_of(const char *s, uint32_t len, uint64_t *head, uint64_t *tail)
+/* The same as pr_name_ends of a message that begins with it. */
+static void ends_of(const char *name, uint32_t len, uint64_t *head, uint64_t *tail)
 {
-    *head = *tail = 0;
-    if (len >= 8) {
-        memcpy(head, s, 8);
-        memcpy(tail, s + len - 8, 8);
-    } else if (len >= 4) {
-        memcpy(head, s, 4);
-        memcpy(tail, s + len - 4, 4);
-    } else if (len > 0) {
-        *head = (uint64_t)(uint8_t)s[0] | (uint64_t)(uint8_t)s[len / 2] << 8 | (uint64_t)(uint8_t)s[len - 1] << 16;
-    }
+    uint8_t image[PR_NAME_AT + PR_NAME_SHORT];
+    uint32_t begin = len <= PR_NAME_SHORT ? len : PR_NAME_SHORT;
+    pr_wire_put_string(image, name, begin);
+    memcpy(image + PR_NAME_AT - sizeof len, &len, sizeof len);
+    pr_name_ends(image, begin, head, tail);
+    if (len > begin)
+        memcpy(tail, name + len - sizeof *tail, sizeof *tail);
 }
 
-static inline uint32_t place_of(uint64_t head, uint64_t tail, uint32_t len)
-{
-    /* Odd constants with well mixed bits; the upper half of the product is the mixed one. */
-    return (uint32_t)(((head ^ tail * UINT64_C(0x9e3779b97f4a7c15)) + len) * UINT64_C(0xd6e8feb86659fd93) >> 32);
-}
-
-static uint32_t handler_named(pr_loaded *b, const char *name, uint32_t len)
+static uint32_t handler_named(pr_loaded *b, const uint8_t *image, uint32_t len)
 {
     uint64_t head, tail;
-    const pr_named *last = b->last;
-    ends_of(name, len, &head, &tail);
-    if (last && last->head == head && last->tail == tail && last->len == len && len <= 16)
-        return last->handler;
-    for (uint32_t i = place_of(head, tail, len) & b->names_mask;; i = (i + 1) & b->names_mask) {
+    pr_name_ends(image, len, &head, &tail);
+    for (uint32_t i = pr_name_place(b, head, tail);; i = (i + 1) & b->names_mask) {
         const pr_named *n = &b->names[i];
         if (!n->name)
             return 0;
-        if (n->head == head && n->tail == tail && n->len == len && (len <= 16 || memcmp(n->name, name, len) == 0)) {
+        if (n->head == head && n->tail == tail && (len <= PR_NAME_SHORT || memcmp(n->name, image + PR_NAME_AT, len) == 0)) {
             b->last = n;
             return n->handler;
         }
@@ -58,8 +46,7 @@ uint32_t pr_loaded_handler(pr_loaded *b, const pr_msg *m, uint32_t *skip)
     uint32_t len, handler = 0;
     *skip = 0;
     if (b->names) {
-        const char *name = pr_msg_first_string(m, &len);
-        if (name && (handler = handler_named(b, name, len)) != 0)
+        if (pr_msg_first_string(m, &len) && (handler = handler_named(b, m->data, len)) != 0)
             *skip = 1;
     }
     return handler ? handler : b->receive;
@@ -201,10 +188,9 @@ static void set_loaded(lua_State *L, pr_lua *x, pr_loaded *b)
             }
             size_t len;
             pr_named n = {.name = lua_tolstring(L, -2, &len)};
-            n.len = (uint32_t)len;
             n.handler = pr_lua_keep(L, x);
-            ends_of(n.name, n.len, &n.head, &n.tail);
-            uint32_t i = place_of(n.head, n.tail, n.len) & b->names_mask;
+            ends_of(n.name, (uint32_t)len, &n.head, &n.tail);
+            uint32_t i = pr_name_place(b, n.head, n.tail);
             while (b->names[i].name)
                 i = (i + 1) & b->names_mask;
             b->names[i] = n;

@@ -34,6 +34,26 @@ void pr_lua_close_handles(pr_lua *x);
 pr_loaded *pr_loaded_load(lua_State *L, pr_lua *x, pr_actor *a);
 /* The handler of `b` that takes `m`, 0: none; *skip: the values before its own. Calls nothing of Lua. */
 uint32_t pr_loaded_handler(pr_loaded *b, const pr_msg *m, uint32_t *skip);
+/* A name as a message begins with it: a tag, 32 bits for the length, the name. `head`: its first 8 bytes, `tail`: those up to its
+ * end; of a short name they are all of it. */
+enum { PR_NAME_AT = 5, PR_NAME_SHORT = 11, PR_NAME_SHORTEST = 3 /* of those that fill `head` */ };
+static inline void pr_name_ends(const uint8_t *image, uint32_t len, uint64_t *head, uint64_t *tail)
+{
+    *head = *tail = 0;
+    if (len >= PR_NAME_SHORTEST) {
+        memcpy(head, image, 8);
+        memcpy(tail, image + PR_NAME_AT + len - 8, 8);
+    } else {
+        memcpy(head, image, PR_NAME_AT);
+        for (uint32_t i = 0; i < len; i++)
+            *head |= (uint64_t)image[PR_NAME_AT + i] << 8 * (PR_NAME_AT + i);
+    }
+}
+/* Where the search for it begins. Odd constants with well mixed bits; the upper half of the product is the mixed one. */
+static inline uint32_t pr_name_place(const pr_loaded *b, uint64_t head, uint64_t tail)
+{
+    return (uint32_t)((head ^ tail * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xd6e8feb86659fd93) >> 32) & b->names_mask;
+}
 /* Loads a version that nobody has yet. Raises what its code raises. */
 void pr_lua_load_staged(lua_State *L, pr_lua *x, pr_behaviour *behaviour);
 /* The function of a handle, as a behaviour that is `receive` alone; its handle. Raises. */

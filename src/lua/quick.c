@@ -9,22 +9,28 @@
  * and others should have a turn. */
 enum { SENT, REFUSED, ENOUGH };
 
-static int send(double target, uint8_t *end, pr_msg *m, uint32_t count)
+static __attribute__((noinline)) int send_far(pr_worker *w, pr_msg *m)
 {
-    pr_worker *w = pr_lua_here->w;
-    m->size = (uint32_t)(end - m->data);
-    m->count = (uint16_t)count;
-    m->kind = PR_MSG_USER;
-    m->target = (uint64_t)target;
-    m->sender = w->running ? PR_GET(w->running->id) : 0;
-    if (pr_send(w->rt, w, m) == PR_OK)
+    if (pr_send_far(w->rt, w, m) == PR_OK)
         return w->burst > 0 ? SENT : ENOUGH;
     PR_BUMP(w->counters.rejected, (uint64_t)-1);   /* counted again by the ordinary way */
     pr_msg_free(&w->pool, m);
     return REFUSED;
 }
 
-static uint8_t *put_number(uint8_t *at, double d)
+/* A message fresh from the pool, whose size is right. `target`: of a ref. */
+static inline __attribute__((always_inline)) int send(pr_worker *w, double target, pr_msg *m, uint32_t count)
+{
+    const pr_actor *self = w->running;
+    m->count = (uint16_t)count;
+    m->target = (uint64_t)target;
+    if (!self)
+        return send_far(w, m);
+    m->sender = PR_GET(self->id);
+    return pr_send_near(w, m) ? w->burst > 0 ? SENT : ENOUGH : send_far(w, m);
+}
+
+static inline uint8_t *put_number(uint8_t *at, double d)
 {
     *at = PR_TAG_NUMBER;
     memcpy(at + 1, &d, 8);
@@ -33,16 +39,34 @@ static uint8_t *put_number(uint8_t *at, double d)
 
 static int tell_number(double target, double value)
 {
-    pr_msg *m = pr_msg_new_small(&pr_lua_here->w->pool, 9);
-    return m ? send(target, put_number(m->data, value), m, 1) : REFUSED;
+    pr_worker *w = pr_lua_here->w;
+    pr_msg *m = pr_msg_new_small(&w->pool, 9);
+    if (!m)
+        return REFUSED;
+    put_number(m->data, value);
+    return send(w, target, m, 1);
 }
 
 static int tell_string(double target, const char *s, uint32_t len)
 {
+    pr_worker *w = pr_lua_here->w;
     size_t size = pr_wire_size_bytes(len);
-    pr_msg_pool *pool = &pr_lua_here->w->pool;
-    pr_msg *m = size <= PR_MSG_SMALLEST ? pr_msg_new_small(pool, size) : pr_msg_new(pool, size);
-    return m ? send(target, pr_wire_put_string(m->data, s, len), m, 1) : REFUSED;
+    pr_msg *m = size <= PR_MSG_SMALLEST ? pr_msg_new_small(&w->pool, size) : pr_msg_new(&w->pool, size);
+    if (!m)
+        return REFUSED;
+    pr_wire_put_string(m->data, s, len);
+    return send(w, target, m, 1);
+}
+
+static int tell_string_number(double target, const char *s, uint32_t len, double value)
+{
+    pr_worker *w = pr_lua_here->w;
+    size_t size = pr_wire_size_bytes(len) + 9;
+    pr_msg *m = size <= PR_MSG_SMALLEST ? pr_msg_new_small(&w->pool, size) : pr_msg_new(&w->pool, size);
+    if (!m)
+        return REFUSED;
+    put_number(pr_wire_put_string(m->data, s, len), value);
+    return send(w, target, m, 2);
 }
 
 /* The values that quick.lua has put into x->out. NULL: no memory, or something that may not travel. */
@@ -87,8 +111,9 @@ static pr_msg *message_of(pr_lua *x, int count)
 
 static int tell_out(double target, int count)
 {
-    pr_msg *m = message_of(pr_lua_here, count);
-    return m ? send(target, m->data + m->size, m, (uint32_t)count) : REFUSED;
+    pr_lua *x = pr_lua_here;
+    pr_msg *m = message_of(x, count);
+    return m ? send(x->w, target, m, (uint32_t)count) : REFUSED;
 }
 
 /* Pushes a ref where compiled code finds it, if that takes no memory. */
@@ -162,14 +187,6 @@ static int sender_place(void)
         return 0;
     uint32_t place = pr_id_slot(m->sender) % PR_REF_PLACES;
     return x->dispatch.ids[place] == m->sender ? (int)place + 1 : 0;
-}
-
-static int tell_string_number(double target, const char *s, uint32_t len, double value)
-{
-    size_t size = pr_wire_size_bytes(len) + 9;
-    pr_msg_pool *pool = &pr_lua_here->w->pool;
-    pr_msg *m = size <= PR_MSG_SMALLEST ? pr_msg_new_small(pool, size) : pr_msg_new(pool, size);
-    return m ? send(target, put_number(pr_wire_put_string(m->data, s, len), value), m, 2) : REFUSED;
 }
 
 /* Notes a ref in the table of numbers, where compiled code finds it. Raises for want of memory. */
