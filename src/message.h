@@ -144,7 +144,9 @@ static inline void pr_msg_set_timer(pr_msg *m, struct pr_user_timer *t)
 }
 /* Frees the envelope alone; a timer it refers to must have been released before. */
 void pr_msg_give_back(pr_msg_pool *pool, pr_msg *m);
-enum { PR_MSG_POOL_MAX = 512 };
+/* What a worker keeps of a class: enough for most bursts (worker.h), for what goes to the depot comes out of it on another core, whose
+ * cache it then has to be fetched from. */
+enum { PR_MSG_POOL_MAX = 2048 };
 static inline void pr_msg_free(pr_msg_pool *pool, pr_msg *m)
 {
     if (pool && m->class == 0 && pool->count[0] + 1 < PR_MSG_POOL_MAX) {

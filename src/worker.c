@@ -457,6 +457,7 @@ pr_msg *pr_worker_next_message(pr_worker *w, bool *born)
         return NULL;
     w->left--;
     pr_queue_pop(&a->user);
+    __builtin_prefetch(a->user.head);
     PR_BUMP(a->depth, (uint32_t)-1);
     pr_hand_take(w, a, m);
     return m;
