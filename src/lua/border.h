@@ -155,7 +155,7 @@ typedef struct pr_lua {
     uint32_t blocked;        /* resumes of the script's own coroutines through which no yield can pass */
     int collect;             /* C function: a step of the collector */
     int gc_step;             /* LuaJIT's own multiplier of a step */
-    uint32_t released;       /* selves dropped so far */
+    uint32_t released;       /* selves dropped, less those made, since the collector was last driven for them */
     bool collect_due;        /* for those: before the next turn */
     size_t collected_bytes;  /* in use after the last full collection while idle */
     bool collecting;         /* such a collection is under way */

@@ -79,6 +79,7 @@ static __attribute__((noinline)) int born(pr_lua *x, pr_worker *w)
         !(a->self = pr_lua_reserve_self(x)))
         return PR_NEXT_END;
     w->left--;
+    x->released -= x->released > 0;
     pr_actor_starts(w, a);
     pr_lua_place at = pr_lua_place_of(a->self);
     d->now.page = at.page;

@@ -15,7 +15,7 @@
 
 char pr_lua_sentinel;
 
-enum { RELEASES = 512 };   /* so many ended actors for a step of the collector */
+enum { RELEASES = 512 };   /* so many ended actors, more than new ones, for a step of the collector */
 
 int pr_lua_decode_message(lua_State *L);
 
@@ -75,6 +75,7 @@ static int l_prepare_start(lua_State *L)
     pr_lua *x = pr_lua_of(L);
     pr_actor *a = lua_touserdata(L, 1);
     pr_loaded_load(L, x, a);
+    x->released -= x->released > 0;
     lua_newtable(L);
     lua_pushvalue(L, -1);
     a->self = pr_lua_keep_self(L, x);
@@ -280,9 +281,10 @@ static void release(pr_worker *w, pr_actor *a)
     pr_lua_become_end(x, a);
     pr_lua_drop_self(x, a->self);
     a->self = 0;
-    /* Ended actors leave garbage without allocating anything, by which the collector would notice. Not here, where compiled code
-     * may be at work. */
-    if (++x->released % RELEASES == 0) {
+    /* Ended actors leave garbage without allocating anything, by which the collector would notice, but for those that others
+     * follow. Not here, where compiled code may be at work. */
+    if (++x->released == RELEASES) {
+        x->released = 0;
         x->collect_due = true;
         w->chores |= PR_CHORES;
     }
