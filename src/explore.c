@@ -119,7 +119,7 @@ static bool may_steal(const pr_worker *w)
 {
     const pr_dispatcher *d = w->dispatcher;
     for (uint32_t i = 0; i < d->count; i++)
-        if (pr_ring_count(&d->workers[i].ring) > 0)
+        if (pr_ring_count(&d->workers[i].ring) > 0 || PR_GET(d->workers[i].spill.count) > 0)
             return true;
     return false;
 }

@@ -3,6 +3,8 @@
 #include "tick.h"
 #include "worker.h"
 
+enum { MOST_SPILLED = 16 };
+
 /* How many of its new actors a worker may take from another one: half of them, but not so many that more actors would stay
  * here than there. Who is first at a burst of births would otherwise have nearly all of it: it takes half after half, while
  * the one that spawns goes on spawning. An even number, so that two that were spawned to talk to each other stay together.
@@ -16,21 +18,38 @@ uint32_t pr_worker_share_of(const pr_worker *w, const pr_worker *victim, uint32_
     return share > 1 ? share & ~1u : share;
 }
 
+uint32_t pr_worker_surplus(const pr_worker *victim, uint64_t now_ms)
+{
+    uint32_t spilled = atomic_load_explicit(&victim->spill.count, memory_order_seq_cst);
+    return PR_GET(victim->brief_until_ms) > now_ms ? spilled : spilled + pr_ring_count(&victim->ring);
+}
+
+/* The oldest first, from which the most is still to come. */
+pr_actor *pr_worker_take_from(pr_worker *w, pr_worker *victim, uint32_t most)
+{
+    pr_actor *a = pr_spill_take(&victim->spill, &w->ring, most < MOST_SPILLED ? most : MOST_SPILLED, true);
+    if (!a)
+        a = pr_ring_steal(&victim->ring, &w->ring, most);
+    if (a) {
+        PR_BUMP(w->counters.steals, 1);
+        w->looted = true;
+    }
+    return a;
+}
+
 pr_actor *pr_worker_steal(pr_worker *w, bool starved)
 {
     pr_dispatcher *d = w->dispatcher;
     uint32_t first = w->rt->config.explore ? 0 : w->rt->tick ? (uint32_t)(pr_tick_draw(w->rt->tick) % d->count) : w->steal_from++;
     for (uint32_t i = 0; i < d->count; i++) {
         pr_worker *victim = &d->workers[(first + i) % d->count];
-        uint32_t count = victim == w ? 0 : pr_ring_count(&victim->ring), share = starved ? count : pr_worker_share_of(w, victim, count);
-        if (share == 0 || (!starved && count < PR_STEAL_MIN))
+        if (victim == w)
             continue;
-        pr_actor *a = pr_ring_steal(&victim->ring, &w->ring, share);
-        if (a) {
-            PR_BUMP(w->counters.steals, 1);
-            w->looted = true;
+        uint32_t count = starved ? PR_RING : pr_worker_surplus(victim, w->now_ms);
+        uint32_t share = starved ? count : pr_worker_share_of(w, victim, count);
+        pr_actor *a = share > 0 && count >= PR_STEAL_MIN ? pr_worker_take_from(w, victim, share) : NULL;
+        if (a)
             return a;
-        }
     }
     return NULL;
 }
@@ -39,7 +58,7 @@ pr_actor *pr_worker_steal(pr_worker *w, bool starved)
 static bool would_take(const pr_worker *w)
 {
     const pr_dispatcher *d = w->dispatcher;
-    uint32_t count = pr_ring_count(&w->ring);
+    uint32_t count = pr_worker_surplus(w, w->now_ms);
     for (uint32_t i = 0; i < d->count && count >= PR_STEAL_MIN; i++)
         if (&d->workers[i] != w && pr_worker_share_of(&d->workers[i], w, count) > 0)
             return true;
@@ -55,7 +74,7 @@ void pr_make_ready(pr_runtime *rt, pr_worker *w, pr_actor *a)
     if (!w) {
         pr_global_push(&d->global, a);
     } else if (!pr_ring_push(&w->ring, a)) {
-        pr_ring_spill(&w->ring, &d->global, a);
+        pr_ring_spill(&w->ring, &w->spill, a);
     } else {
         uint32_t sleepers = atomic_load_explicit(&d->sleepers, memory_order_seq_cst);
         uint32_t watchers = atomic_load_explicit(&d->watchers, memory_order_seq_cst);
@@ -74,7 +93,7 @@ void pr_worker_pass_on(pr_worker *w)
     if (atomic_load_explicit(&d->sleepers, memory_order_seq_cst) == 0)
         return;
     for (uint32_t i = 0; i < d->count; i++)
-        if (pr_ring_count(&d->workers[i].ring) > 0) {
+        if (pr_ring_count(&d->workers[i].ring) > 0 || PR_GET(d->workers[i].spill.count) > 0) {
             pr_wake_some(d, w);
             return;
         }

@@ -67,6 +67,85 @@ pr_actor *pr_ring_steal(pr_ring *victim, pr_ring *mine, uint32_t most)
     }
 }
 
+/* --- what rings had no room for */
+
+int pr_spill_init(pr_spill *s)
+{
+    memset(s, 0, sizeof *s);
+    return pthread_mutex_init(&s->lock, NULL);
+}
+
+void pr_spill_destroy(pr_spill *s)
+{
+    pthread_mutex_destroy(&s->lock);
+}
+
+/* Behind `last`, which is linked to no other yet. */
+static void append(pr_actor **last, pr_actor *a)
+{
+    a->next_free = *last;
+    (*last)->ready_next = a;
+    *last = a;
+}
+
+void pr_ring_spill(pr_ring *r, pr_spill *s, pr_actor *a)
+{
+    pr_actor before = {0}, *last = &before, *one;
+    uint32_t count = 1;
+    for (; count <= PR_RING / 2 && (one = pr_ring_pop(r)); count++)   /* none: thieves were here meanwhile */
+        append(&last, one);
+    append(&last, a);
+    pr_actor *first = before.ready_next;
+    first->next_free = NULL;
+    pthread_mutex_lock(&s->lock);
+    last->ready_next = s->first;
+    if (s->first)
+        s->first->next_free = last;
+    else
+        s->last = last;
+    s->first = first;
+    /* seq_cst: before the look for sleepers, as in `put` */
+    atomic_store_explicit(&s->count, PR_GET(s->count) + count, memory_order_seq_cst);
+    pthread_mutex_unlock(&s->lock);
+}
+
+pr_actor *pr_spill_take(pr_spill *s, pr_ring *mine, uint32_t share, bool oldest)
+{
+    if (PR_GET(s->count) == 0)
+        return NULL;
+    pthread_mutex_lock(&s->lock);
+    pr_actor *taken = s->first, *rest;
+    if (oldest) {
+        taken = s->last;
+        for (uint32_t i = 1; taken && i < share && taken->next_free; i++)
+            taken = taken->next_free;
+    }
+    uint32_t count = 0;
+    for (rest = taken; rest && count < share; count++) {
+        pr_actor *a = rest;
+        rest = a->ready_next;
+        if (count > 0 && !pr_ring_push(mine, a)) {
+            rest = a;
+            break;
+        }
+    }
+    /* What lay before those taken, and what lies behind them. */
+    pr_actor *before = taken ? taken->next_free : NULL;
+    if (before)
+        before->ready_next = rest;
+    else
+        s->first = rest;
+    if (rest)
+        rest->next_free = before;
+    else
+        s->last = before;
+    atomic_store_explicit(&s->count, PR_GET(s->count) - count, memory_order_seq_cst);
+    pthread_mutex_unlock(&s->lock);
+    return taken;
+}
+
+/* --- births from outside */
+
 /* With the lock held. */
 static void put(pr_global *g, pr_actor *a)
 {
@@ -83,19 +162,6 @@ static void put(pr_global *g, pr_actor *a)
 void pr_global_push(pr_global *g, pr_actor *a)
 {
     pthread_mutex_lock(&g->lock);
-    put(g, a);
-    pthread_mutex_unlock(&g->lock);
-}
-
-void pr_ring_spill(pr_ring *r, pr_global *g, pr_actor *a)
-{
-    pthread_mutex_lock(&g->lock);
-    for (int i = 0; i < PR_RING / 2; i++) {
-        pr_actor *one = pr_ring_pop(r);
-        if (!one)
-            break;   /* thieves were here meanwhile */
-        put(g, one);
-    }
     put(g, a);
     pthread_mutex_unlock(&g->lock);
 }

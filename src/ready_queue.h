@@ -7,8 +7,13 @@
  *          it, so that the owner, who reads head with acquire, never overwrites a place still being read)
  * Source: the run queue of Go's scheduler (D. Vyukov, "Scalable Go Scheduler Design Doc", 2012).
  *
- * pr_global: one per runtime, a list under a lock: overflow of rings and births from outside. The list runs
- * through the records themselves (an actor stands in one queue at most), so that nothing on the way of a
+ * pr_spill: one per worker, what its ring had no room for, under a lock. The owner takes the newest of it back first: actors
+ * that spawn actors so have theirs done one after the other, in the caches, instead of a generation after the other. Thieves
+ * take the oldest, of which most is still to come, and which is nobody's in a cache.
+ *
+ * pr_global: one per dispatcher, a list under a lock: births from outside.
+ *
+ * Both lists run through the records themselves (an actor stands in one queue at most), so that nothing on the way of a
  * message can run out of memory. */
 #ifndef PR_READY_QUEUE_H
 #define PR_READY_QUEUE_H
@@ -22,6 +27,12 @@ typedef struct pr_ring {
     _Alignas(64) _Atomic uint32_t tail;
     _Atomic(pr_actor *) place[PR_RING];
 } pr_ring;
+
+typedef struct pr_spill {
+    pthread_mutex_t lock;
+    pr_actor *first, *last;   /* linked by ready_next, and backwards by next_free */
+    _Atomic uint32_t count;   /* as in pr_global */
+} pr_spill;
 
 typedef struct pr_global {
     pthread_mutex_t lock;
@@ -47,8 +58,13 @@ pr_actor *pr_ring_pop(pr_ring *r);
 /* Any worker but the owner: takes half of what is there (at least one), but no more than `most`, into its own
  * ring, which must be empty, and returns one of them. */
 pr_actor *pr_ring_steal(pr_ring *victim, pr_ring *mine, uint32_t most);
-/* Owner, ring full: half of it goes to the global queue, and `a` behind. */
-void pr_ring_spill(pr_ring *r, pr_global *g, pr_actor *a);
+/* Owner, ring full: half of it goes in front of what has been spilled before, in its order, and `a` behind that half. */
+void pr_ring_spill(pr_ring *r, pr_spill *s, pr_actor *a);
+
+int pr_spill_init(pr_spill *s);
+void pr_spill_destroy(pr_spill *s);
+/* A worker: takes one to run and up to `share` - 1 more into its ring, in their order; from the front, or the last of all. */
+pr_actor *pr_spill_take(pr_spill *s, pr_ring *mine, uint32_t share, bool oldest);
 
 /* Any thread. */
 void pr_global_push(pr_global *g, pr_actor *a);

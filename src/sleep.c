@@ -61,8 +61,9 @@ static enum look look_around(pr_worker *w, pr_worker **victim)
     enum look seen = NOTHING;
     for (uint32_t i = 0; i < d->count; i++) {
         pr_worker *other = &d->workers[i];
-        uint32_t count = pr_ring_count(&other->ring);
-        if (count > 0 && (other == w || (count >= PR_STEAL_MIN && pr_worker_share_of(w, other, count) > 0)))
+        uint32_t count = pr_ring_count(&other->ring) + atomic_load_explicit(&other->spill.count, memory_order_seq_cst);
+        uint32_t surplus = other == w ? count : pr_worker_surplus(other, w->now_ms);
+        if (count > 0 && (other == w || (surplus >= PR_STEAL_MIN && pr_worker_share_of(w, other, surplus) > 0)))
             return WORK;
         if (count > 0) {
             seen = SMALL_SURPLUS;
@@ -88,14 +89,8 @@ static pr_actor *watch(pr_worker *w, pr_worker *victim)
     if (notified)
         atomic_fetch_sub_explicit(&w->rt->active, 1, memory_order_seq_cst);   /* it never left */
     if (!notified && (atomic_load_explicit(&victim->turn, memory_order_acquire) == turn ||
-                      pr_ring_count(&victim->ring) >= PR_STEAL_MIN)) {
-        pr_actor *a = pr_ring_steal(&victim->ring, &w->ring, PR_RING);
-        if (a) {
-            PR_BUMP(w->counters.steals, 1);
-            w->looted = true;
-        }
-        return a;
-    }
+                      pr_worker_surplus(victim, w->now_ms) >= PR_STEAL_MIN))
+        return pr_worker_take_from(w, victim, PR_RING);
     return NULL;
 }
 
@@ -109,9 +104,13 @@ pr_actor *pr_worker_sleep(pr_worker *w)
      * and waking each other, each gone when the other one comes. */
     uint32_t looks = w->woke ? 4 * w->spin_most : w->spin;
     w->woke = false;
+    uint32_t look_in = w->look_in;
+    w->look_in = 0;
     for (uint32_t i = 0; i < looks; i++) {
-        if (pr_inbox_written(&w->inbox) || !pr_stack_empty(&w->control))
+        if (pr_inbox_written(&w->inbox) || !pr_stack_empty(&w->control)) {
+            w->look_in = look_in;
             return NULL;
+        }
         pr_relax();
     }
     if (rt->config.idle_worker && rt->config.idle_worker(w))
@@ -151,6 +150,7 @@ bool pr_worker_has_work(pr_worker *w)
 {
     return !pr_stack_empty(&w->control) || pr_inbox_claimed(&w->inbox) || w->ready_head || w->chores & PR_CHORES ||
            atomic_load_explicit(&w->ended, memory_order_seq_cst) || pr_ring_count(&w->ring) > 0 ||
+           atomic_load_explicit(&w->spill.count, memory_order_seq_cst) > 0 ||
            atomic_load_explicit(&w->dispatcher->global.count, memory_order_seq_cst) > 0 ||
            atomic_load_explicit(&w->rt->exit, memory_order_seq_cst);
 }

@@ -31,6 +31,7 @@ struct pr_worker {
     _Atomic uint64_t interrupt;               /* whose handler is to end, 0: nobody's; relaxed, a PR_MSG_INTERRUPT follows */
     /* --- others read here */
     pr_ring ring;
+    pr_spill spill;                           /* what the ring had no room for */
     _Alignas(64) _Atomic uint64_t turn;       /* counts turns: tells a thief whether the owner is stuck in one */
     _Atomic uint64_t current;                 /* id of the actor whose turn it is, 0: none */
     _Atomic uint64_t current_since_ms;
@@ -38,6 +39,7 @@ struct pr_worker {
     _Atomic uint64_t lua_bytes;               /* what the state holds, as of the last idle moment */
     _Atomic uint32_t collections;             /* cycles of its collector that found what was dead; relaxed */
     _Atomic uint32_t residents;               /* actors that stay here. See placement.c */
+    _Atomic uint64_t brief_until_ms;          /* its new actors end as soon as they begin: until then its ring is left to it. Relaxed */
 
     /* --- the owner's */
     _Alignas(64) pr_runtime *rt;
@@ -49,6 +51,9 @@ struct pr_worker {
     pr_actor *ready_front;                    /* ... and the last of those with an order, or NULL */
     pr_actor *running;                        /* whose turn it is */
     uint32_t left;                            /* what is left of the budget of its turn */
+    uint32_t kept;                            /* actors that have begun here */
+    uint64_t ended_then;                      /* counters.ended when it was last looked whether they are brief */
+    uint32_t look_in;                         /* takes without anything until the next look at what others have */
     uint32_t ring_first;                      /* takes that look into the ring first: who yields lets new actors start */
     int32_t burst;                            /* what is left of PR_BURST; below 1, the language lets others have a turn */
     pr_msg *hand;                             /* the message in hand; `next` leads from one taken by receive to the handler's own */
@@ -113,11 +118,15 @@ enum { PR_SPIN_LEAST = 64 /* looks before that */ };
 /* --- placement.c */
 
 enum { PR_STEAL_MIN = 3 /* a surplus: a pair that was just spawned to talk to each other is none */ };
-/* How many of the `count` actors in the victim's ring `w` may take. */
+/* How many of the victim's new actors are there for others. now_ms: the caller's. */
+uint32_t pr_worker_surplus(const pr_worker *victim, uint64_t now_ms);
+/* How many of these `count` actors of the victim `w` may take. */
 uint32_t pr_worker_share_of(const pr_worker *w, const pr_worker *victim, uint32_t count);
 /* Takes some of another worker's new actors and returns one of them; NULL: there are none, or none for this one. `starved`:
  * from whoever has any, and whatever its share. */
 pr_actor *pr_worker_steal(pr_worker *w, bool starved);
+/* Up to that many of its new actors, if it has any: one of them. */
+pr_actor *pr_worker_take_from(pr_worker *w, pr_worker *victim, uint32_t most);
 /* After that: whoever else sleeps is told of the rest. */
 void pr_worker_pass_on(pr_worker *w);
 /* Before the first turn of a Lua actor, outside the default dispatcher. True: another worker gets it. */

@@ -161,7 +161,7 @@ static void push_dispatcher(lua_State *L, pr_dispatcher *d)
     for (uint32_t i = 0; i < d->count; i++) {
         const pr_worker *w = &d->workers[i];
         busy += PR_GET(w->current) != 0;
-        queued += pr_ring_count(&w->ring);
+        queued += pr_ring_count(&w->ring) + PR_GET(w->spill.count);
         handled += PR_GET(w->counters.handled);
         turns += PR_GET(w->turn);
         steals += PR_GET(w->counters.steals);

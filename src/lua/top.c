@@ -301,7 +301,7 @@ static int l_top_look(lua_State *L)
     if (rolls)
         v->samples = 0;
     for (uint32_t i = 0; i < d->count; i++) {
-        queued += pr_ring_count(&d->workers[i].ring);
+        queued += pr_ring_count(&d->workers[i].ring) + PR_GET(d->workers[i].spill.count);
         lua_pushnumber(L, v->busy[d->first + i]);
         lua_rawseti(L, -2, (int)i + 1);
     }
