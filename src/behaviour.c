@@ -260,3 +260,10 @@ void pr_behaviour_drop(pr_behaviours *t, pr_behaviour *b)
         b = newer;
     }
 }
+
+void pr_behaviour_drop_many(pr_behaviours *t, pr_behaviour *b, uint32_t count)
+{
+    if (count > 1)
+        atomic_fetch_sub_explicit(&b->references, count - 1, memory_order_acq_rel);
+    pr_behaviour_drop(t, b);
+}

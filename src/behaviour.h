@@ -72,5 +72,7 @@ size_t pr_behaviours_list(pr_behaviours *t, pr_behaviour **found, size_t most);
 uint32_t pr_behaviours_serial(pr_behaviours *t);
 void pr_behaviour_hold(pr_behaviour *b);
 void pr_behaviour_drop(pr_behaviours *t, pr_behaviour *b);
+/* `count` references at once, 1 or more. */
+void pr_behaviour_drop_many(pr_behaviours *t, pr_behaviour *b, uint32_t count);
 
 #endif

@@ -33,7 +33,7 @@ static void unlink_child(pr_runtime *rt, _Atomic uint32_t *first, pr_actor *chil
 void pr_child_ended(pr_worker *w, pr_actor *child)
 {
     pr_actor *parent = pr_actor_at(&w->rt->actors, pr_id_slot(PR_GET(child->parent)));
-    bool moves = pr_family_leaves(w, parent, child);
+    bool moves = parent->extra && parent->extra->family && pr_family_leaves(w, parent, child);
     unlink_child(w->rt, &parent->first_child, child);
     PR_BUMP(parent->children, (uint32_t)-1);
     pr_extra_free(child);

@@ -79,6 +79,8 @@ static inline pr_msg *pr_stack_take(pr_stack *s)
  * a sender that finds the stack closed sees what was written before (the new home, the ended id). */
 static inline pr_msg *pr_stack_close(pr_stack *s)
 {
+    if (atomic_load_explicit(&s->head, memory_order_relaxed) == PR_STACK_CLOSED)
+        return NULL;   /* it stays so, and its consumer has seen to it before */
     pr_msg *head = atomic_exchange_explicit(&s->head, PR_STACK_CLOSED, memory_order_acq_rel);
     return head == PR_STACK_CLOSED ? NULL : pr_list_reverse(head);
 }

@@ -13,7 +13,7 @@ uint32_t pr_worker_share_of(const pr_worker *w, const pr_worker *victim, uint32_
 {
     if (w->dispatcher->index != PR_DISPATCHER_DEFAULT)
         return count;
-    int64_t more = (int64_t)PR_GET(victim->residents) + count - PR_GET(w->residents);
+    int64_t more = (int64_t)pr_worker_residents(victim) + count - pr_worker_residents(w);
     uint32_t share = more < 2 ? 0 : more / 2 < count ? (uint32_t)(more / 2) : count;
     return share > 1 ? share & ~1u : share;
 }
@@ -112,12 +112,12 @@ static bool is_held_up(const pr_worker *w, uint64_t now_ms)
 bool pr_worker_hand_over(pr_worker *w, pr_actor *a)
 {
     pr_dispatcher *d = w->dispatcher;
-    uint32_t least = PR_GET(w->residents), first = w->steal_from++;
+    uint32_t least = pr_worker_residents(w), first = w->steal_from++;
     pr_worker *to = NULL;
     pr_worker_clock(w);
     for (uint32_t i = 0; i < d->count; i++) {
         pr_worker *other = &d->workers[(first + i) % d->count];
-        uint32_t residents = PR_GET(other->residents);
+        uint32_t residents = pr_worker_residents(other);
         if (residents < least && !is_held_up(other, w->now_ms)) {
             to = other;
             least = residents;
@@ -128,7 +128,7 @@ bool pr_worker_hand_over(pr_worker *w, pr_actor *a)
         return false;
     m->kind = PR_MSG_WAKE;
     m->target = PR_GET(a->id);
-    pr_worker_count_resident(to, 1);
+    pr_worker_sent_resident(to);
     /* It is there: workers leave when all actors have ended. */
     pr_stack_push(&to->control, m);
     pr_worker_wake(to);

@@ -225,6 +225,10 @@ enum { PR_SHUTDOWN_MS = 5000 };
  * dispatcher other than the default one waits for its threads. */
 pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id);
 
+/* The same on a worker for its actor in hand, of most births: without anything out of the ordinary. The reference and `args` are
+ * taken on success; 0: nothing has happened, and the other way finds out why. */
+uint64_t pr_actor_spawn_plain(struct pr_worker *w, const pr_ops *ops, pr_behaviour *behaviour, pr_msg *args);
+
 /* --- naming.c */
 
 /* Any thread. PR_EXISTS and *holder, PR_DEAD, PR_NOMEM. */

@@ -115,6 +115,7 @@ pr_actor *pr_worker_sleep(pr_worker *w)
     }
     if (rt->config.idle_worker && rt->config.idle_worker(w))
         return NULL;
+    pr_worker_drop_spares(w);
     pr_parker_prepare(&w->parker);
     atomic_fetch_add_explicit(&d->sleepers, 1, memory_order_seq_cst);
     enum look seen = look_around(w, &victim);

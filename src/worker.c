@@ -355,7 +355,7 @@ static void judge(pr_worker *w)
  * is seen: its store of IDLE, the scheduler's CAS on it, and the push and take of the queue follow each other. */
 static void keep(pr_worker *w, pr_actor *a)
 {
-    pr_worker_count_resident(w, 1);
+    PR_BUMP(w->residents, 1);
     if (++w->kept % BRIEF == 0)
         judge(w);
     atomic_store_explicit(&a->sched, PR_PROCESSING, memory_order_relaxed);
@@ -385,7 +385,7 @@ static pr_actor *newborn_in_line(pr_worker *w)
 static bool ends_at_once(pr_worker *w, pr_actor *a)
 {
     enum { MORE = SPECIAL | PR_FLAG_KILL | PR_FLAG_FAILED | PR_FLAG_FLOATS | PR_FLAG_APART };
-    return !(a->flags & MORE) && !a->extra && a->restart != PR_RESTART_PERMANENT && a->kind == PR_KIND_ACTOR &&
+    return !(a->flags & MORE) && !a->extra && !(PR_GET(a->gate) & PR_GATE_BOXED) && a->restart != PR_RESTART_PERMANENT && a->kind == PR_KIND_ACTOR &&
            a->ops->kin && a->ops->kin->ends_silently && a->ops->kin->ends_silently(w, a);
 }
 
@@ -441,12 +441,8 @@ pr_msg *pr_worker_next_message(pr_worker *w, bool *born)
     } else {
         a->flags = (uint16_t)((a->flags & ~PR_FLAG_STARTING) | PR_FLAG_STARTED);
     }
-    if (ends) {
-        pr_life_ends(w, a);
-        pr_actor_ending(w, a);
-        if (w->running)
-            return NULL;   /* it waits for its children */
-    }
+    if (ends)
+        pr_life_ends_at_once(w, a);
     while (ends || w->left == 0 || !a->user.head) {
         if (!ends) {
             if (PR_GET(a->gate) & PR_GATE_BOXED)
@@ -709,6 +705,7 @@ void *pr_worker_main(void *worker)
         while (!atomic_load_explicit(&rt->exit, memory_order_acquire))
             step(w);
         pr_worker_close_inboxes(w);
+        pr_worker_drop_spares(w);
     }
     if (status == 0 && rt->config.close_worker)
         rt->config.close_worker(w);

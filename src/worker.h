@@ -38,7 +38,8 @@ struct pr_worker {
     pr_counters counters;
     _Atomic uint64_t lua_bytes;               /* what the state holds, as of the last idle moment */
     _Atomic uint32_t collections;             /* cycles of its collector that found what was dead; relaxed */
-    _Atomic uint32_t residents;               /* actors that stay here. See placement.c */
+    _Atomic uint32_t residents;               /* actors that stay here, as far as it counts them itself. See placement.c */
+    _Atomic uint32_t sent;                    /* ... and those that others have sent here */
     _Atomic uint64_t brief_until_ms;          /* its new actors end as soon as they begin: until then its ring is left to it. Relaxed */
 
     /* --- the owner's */
@@ -64,6 +65,8 @@ struct pr_worker {
     uint64_t stuck_turn, stood_back;          /* ... and `handled` when it last stood back */
     pr_msg_pool pool;
     pr_actor_cache actors;
+    pr_behaviour *spare_of;                   /* what its actors here have left behind ... */
+    uint32_t spares;                          /* ... so many references, for the next ones; see pr_worker_drop */
     pr_wheel wheel;
     struct pr_user_timer *timers;             /* set from outside, kept here */
     pr_timer_targets targets;
@@ -181,10 +184,34 @@ static inline uint64_t pr_worker_random(pr_worker *w)
     return z ^ (z >> 31);
 }
 
-/* Births and ends of actors that stay on `w`. Relaxed: for choosing among workers, ordered with nothing. */
-static inline void pr_worker_count_resident(pr_worker *w, int by)
+/* Births and ends of actors that stay on `w`. Relaxed: for choosing among workers, ordered with nothing. The owner's own are
+ * a plain count, which may be below 0 for those that were sent. */
+static inline uint32_t pr_worker_residents(const pr_worker *w) { return PR_GET(w->residents) + PR_GET(w->sent); }
+static inline void pr_worker_sent_resident(pr_worker *to) { atomic_fetch_add_explicit(&to->sent, 1, memory_order_relaxed); }
+/* References to the behaviours of actors. Their count is one that all workers write, and a life takes and drops one: so those
+ * dropped are kept for the next lives here, some of one behaviour, until the worker sleeps. */
+static inline void pr_worker_hold(pr_worker *w, pr_behaviour *b)
 {
-    atomic_fetch_add_explicit(&w->residents, (uint32_t)by, memory_order_relaxed);
+    if (w->spares > 0 && w->spare_of == b)
+        w->spares--;
+    else
+        pr_behaviour_hold(b);
+}
+static inline void pr_worker_drop(pr_worker *w, pr_behaviour *b)
+{
+    enum { MOST = 256 };
+    if (!w->rt->tick && (w->spares == 0 || (w->spare_of == b && w->spares < MOST))) {
+        w->spare_of = b;
+        w->spares++;
+    } else {
+        pr_behaviour_drop(&w->rt->behaviours, b);
+    }
+}
+static inline void pr_worker_drop_spares(pr_worker *w)
+{
+    if (w->spares > 0)
+        pr_behaviour_drop_many(&w->rt->behaviours, w->spare_of, w->spares);
+    w->spares = 0;
 }
 /* A Lua actor that still floats, sent here by a WAKE: from now on it is this worker's. */
 void pr_worker_keep(pr_worker *w, pr_actor *a);
@@ -217,6 +244,7 @@ static inline void pr_hand_take(pr_worker *w, pr_actor *a, pr_msg *m)
 }
 void pr_actor_resume(pr_worker *w, pr_actor *a);
 void pr_actor_ending(pr_worker *w, pr_actor *a);            /* goes on with its end, if it can */
+void pr_life_ends_at_once(pr_worker *w, pr_actor *a);       /* nobody waits, nothing is owed, it has no extra */
 void pr_child_ended(pr_worker *w, pr_actor *child);         /* on the parent's worker */
 pr_extra *pr_actor_extra(pr_actor *a);                      /* NULL: no memory */
 void pr_actor_retry(pr_worker *w, pr_actor *a, uint64_t ms); /* its end goes on then: its children are told again */

@@ -142,6 +142,7 @@ typedef struct pr_lua {
     int nothing;   /* a Lua function that does nothing */
     int timeout_text, dead_text, yield_text, verdict_text, priority, new_coroutine;
     pr_lua_handles kept_handles, self_handles;
+    uint32_t left_self;      /* of an actor that has ended: see pr_lua_leave_self; 0: of none */
     pr_loaded *loaded;
     uint32_t loaded_capacity;
     pr_loaded half_loaded;   /* what a script that is its own behaviour returned, while it is being loaded */
@@ -237,6 +238,7 @@ pr_share *pr_lua_token_share(pr_lua *x, const void *token);
 extern const pr_ops pr_lua_ops;
 bool pr_lua_open_actors(lua_State *L, pr_lua *x);
 void pr_lua_close_actors(pr_lua *x);
+void pr_lua_drop_left_self(pr_lua *x);   /* see pr_lua_leave_self */
 /* Loads the private behaviour `b` from the behaviour on top of the stack, popped. False: no memory. Raises likewise. */
 bool pr_lua_load_private(lua_State *L, pr_lua *x, pr_behaviour *b);
 void pr_lua_unload(pr_lua *x, uint32_t index);         /* at base level too */

@@ -272,6 +272,10 @@ static int l_install(lua_State *L)
     lua_settop(L, 4);
     x->dispatch.builders = luaL_ref(L, LUA_REGISTRYINDEX);
     x->dispatch.shape = luaL_ref(L, LUA_REGISTRYINDEX);
+    x->dispatch.places = lua_newthread(L);
+    luaL_ref(L, LUA_REGISTRYINDEX);   /* for good */
+    lua_pushvalue(L, 2);
+    lua_xmove(L, x->dispatch.places, 1);
     x->dispatch.refs = luaL_ref(L, LUA_REGISTRYINDEX);
     x->dispatch.loop = luaL_ref(L, LUA_REGISTRYINDEX);
     return 0;

@@ -49,6 +49,7 @@ typedef struct pr_dispatch {
     bool unhandled;              /* it ended for a message that nothing takes */
     int loop, refs;              /* registry references: the loop's function; the table of refs by place */
     int shape, builders;         /* ... what makes a function for a signature; these functions, by their shapes' numbers */
+    struct lua_State *places;    /* a thread whose stack has that table at its bottom */
     uint64_t ids[PR_REF_PLACES]; /* which ref is at which place */
 } pr_dispatch;
 

@@ -87,6 +87,10 @@ void pr_lua_set_self(lua_State *L, pr_lua *x, uint32_t self)
 
 uint32_t pr_lua_reserve_self(pr_lua *x)
 {
+    uint32_t left = x->left_self;
+    x->left_self = 0;
+    if (left)
+        return left;
     pr_lua_handles *h = &x->self_handles;
     return h->free_count > 0 || h->last % PAGE != 0 ? take(h) : 0;
 }
@@ -99,6 +103,21 @@ void pr_lua_push_self(lua_State *L, pr_lua *x, uint32_t self)
     lua_rawgeti(L, -1, at.place);
     lua_replace(L, -3);
     lua_pop(L, 1);
+}
+
+void pr_lua_leave_self(pr_lua *x, uint32_t self)
+{
+    if (x->left_self)
+        pr_lua_drop_self(x, self);
+    else
+        x->left_self = self;
+}
+
+void pr_lua_drop_left_self(pr_lua *x)
+{
+    if (x->left_self)
+        pr_lua_drop_self(x, x->left_self);
+    x->left_self = 0;
 }
 
 void pr_lua_drop_self(pr_lua *x, uint32_t self)

@@ -279,7 +279,7 @@ static void release(pr_worker *w, pr_actor *a)
         return;
     pr_lua_output_ended(x, PR_GET(a->id));
     pr_lua_become_end(x, a);
-    pr_lua_drop_self(x, a->self);
+    pr_lua_leave_self(x, a->self);
     a->self = 0;
     /* Ended actors leave garbage without allocating anything, by which the collector would notice, but for those that others
      * follow. Not here, where compiled code may be at work. */

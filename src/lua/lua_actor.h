@@ -22,6 +22,8 @@ void pr_lua_unkeep(pr_lua *x, uint32_t handle);
 uint32_t pr_lua_keep_self(lua_State *L, pr_lua *x);   /* the same for an actor's self */
 void pr_lua_push_self(lua_State *L, pr_lua *x, uint32_t self);
 void pr_lua_drop_self(pr_lua *x, uint32_t self);      /* allocates nothing: also from within compiled code */
+/* The same, but that of one actor may stay until the next one is reserved, which takes its place, or the worker is idle. */
+void pr_lua_leave_self(pr_lua *x, uint32_t self);
 uint32_t pr_lua_reserve_self(pr_lua *x);              /* a place for one, whose page is there; 0: there is none. The same */
 void pr_lua_set_self(lua_State *L, pr_lua *x, uint32_t self);   /* what is on top, popped, is put there */
 pr_lua_place pr_lua_place_of(uint32_t self);          /* where compiled code finds it */

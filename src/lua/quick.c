@@ -125,11 +125,9 @@ static void place(pr_lua *x, uint64_t id)
     uint32_t segment = (uint32_t)(id >> PR_SEGMENT_BITS);   /* below 128 */
     if (!(x->segments[segment / 64] >> segment % 64 & 1))
         return;
-    /* The main thread waits for the one that is compiled: nobody else is at its stack. */
-    lua_rawgeti(x->L, LUA_REGISTRYINDEX, d->refs);
-    lua_pushlightuserdata(x->L, (void *)(uintptr_t)id);
-    lua_rawseti(x->L, -2, (int)place + 1);
-    lua_pop(x->L, 1);
+    /* The table lies at the bottom of a stack that nobody else is at. */
+    lua_pushlightuserdata(d->places, (void *)(uintptr_t)id);
+    lua_rawseti(d->places, 1, (int)place + 1);
     d->ids[place] = id;
     x->out.place = (int32_t)place + 1;
 }
@@ -139,15 +137,16 @@ static double spawn(double behaviour, int count)
 {
     pr_lua *x = pr_lua_here;
     pr_worker *w = x->w;
-    pr_spawn s = {.ops = &pr_lua_ops, .behaviour = (pr_behaviour *)(uintptr_t)behaviour};
-    uint64_t id = 0;
-    if (!w->running || (count > 0 && !(s.args = message_of(x, count))))
+    pr_behaviour *b = (pr_behaviour *)(uintptr_t)behaviour;
+    pr_msg *args = NULL;
+    if (count > 0 && !(args = message_of(x, count)))
         return 0;
-    pr_behaviour_hold(s.behaviour);
-    if (pr_actor_spawn(w->rt, w, &s, &id) != PR_OK) {
-        pr_behaviour_drop(&w->rt->behaviours, s.behaviour);
-        if (s.args)
-            pr_msg_free(&w->pool, s.args);
+    pr_worker_hold(w, b);
+    uint64_t id = pr_actor_spawn_plain(w, &pr_lua_ops, b, args);
+    if (id == 0) {
+        pr_worker_drop(w, b);
+        if (args)
+            pr_msg_free(&w->pool, args);
         return 0;
     }
     place(x, id);

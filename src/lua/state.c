@@ -356,6 +356,7 @@ enum {
 bool pr_lua_idle_worker(pr_worker *w)
 {
     pr_lua *x = w->state;
+    pr_lua_drop_left_self(x);
     if (x->finalizers)
         run_finalizers(x, false);
     if (x->collect_due) {
