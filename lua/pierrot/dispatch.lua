@@ -18,13 +18,14 @@ typedef struct pr_now {
   double number[3];
   const uint8_t *bytes[3];
   int32_t length[3];
-  int32_t handler, page, self, ask, count;
+  int32_t handler, page, self, ask, count, maker;
   uint8_t tag[3];
 } pr_now;
 ]]
 
 local NIL, FALSE, TRUE, NUMBER, STRING, REF, SHAPED = 0, 1, 2, 3, 4, 5, 32    -- enum pr_tag; dispatch.h
 local END, PLAIN, AGAIN, BORN = 0, 1, 3, 4                        -- enum pr_next
+local MOST_NAMES = 16
 
 -- refs: the table of refs by place; metatables: those that travel; answer: quick.lua's; strike: nil, or called before
 -- each handler in a test's runtime, which then compiles no loop.
@@ -65,6 +66,25 @@ return function(dispatch, refs, metatables, answer, strike)
     return decoder:decode()
   end
 
+  local function plain_maker()
+    return {}
+  end
+
+  -- What makes the selves of a behaviour whose lives are short: with places for the names that one before them had, which is
+  -- a template's copy, in place of growing with each. nil: as an empty table.
+  local function maker(self)
+    local names = {}
+    for name in next, self do
+      if type(name) == "string" then
+        names[#names + 1] = ("[%q] = nil"):format(name)
+      end
+    end
+    if #names == 0 or #names > MOST_NAMES then
+      return nil
+    end
+    return loadstring("return function() return { " .. table.concat(names, ", ") .. " } end", "@pierrot/dispatch.lua")()
+  end
+
   -- False at the end. `kept[handler](...)` rather than a local: so tracebacks show where a handler is defined, and
   -- not the name of a variable here.
   local function deliver(ask, handler, ...)
@@ -97,7 +117,7 @@ return function(dispatch, refs, metatables, answer, strike)
         elseif what == END then
           return
         elseif compiling and what == BORN then
-          local handler, self, count = now.handler, {}, now.count
+          local handler, self, count = now.handler, kept[now.maker](), now.count
           pages[now.page][now.self] = self
           if handler == 0 then  -- luacheck: ignore 542
           elseif count == 1 then
@@ -127,12 +147,12 @@ return function(dispatch, refs, metatables, answer, strike)
     end
     dispatch.install(function()
       while deliver_struck(take()) do end  -- luacheck: ignore 542
-    end, refs, shape, builders)
+    end, refs, shape, builders, maker, plain_maker)
     return
   end
 
   recorder.watch(loop)
   recorder.on_flush(dispatch.warm)
-  dispatch.install(loop, refs, shape, builders)
+  dispatch.install(loop, refs, shape, builders, maker, plain_maker)
   dispatch.warm()
 end

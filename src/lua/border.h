@@ -59,6 +59,9 @@ typedef struct pr_loaded {
     bool trap_exit;
     bool interpreted;        /* its functions are not compiled: see slice.c */
     uint32_t on_failure;
+    uint32_t lives;          /* that began in the dispatch loop */
+    uint32_t maker;          /* of their selves; 0: an empty table. See dispatch.lua */
+    bool patterned;          /* one of its selves has been looked at for that */
     struct pr_rules *rules;  /* of `supervise`; NULL: it has none */
     uint32_t names_mask;     /* size - 1 of `names`, open addressing */
     pr_named *names;
@@ -142,6 +145,8 @@ typedef struct pr_lua {
     int nothing;   /* a Lua function that does nothing */
     int timeout_text, dead_text, yield_text, verdict_text, priority, new_coroutine;
     pr_lua_handles kept_handles, self_handles;
+    struct { uint32_t self, index, generation; } pattern;   /* of an actor that has ended: for its behaviour's `maker`; 0: none */
+    int learn_self;          /* C function */
     uint32_t left_self;      /* of an actor that has ended: see pr_lua_leave_self; 0: of none */
     pr_loaded *loaded;
     uint32_t loaded_capacity;
@@ -239,6 +244,7 @@ extern const pr_ops pr_lua_ops;
 bool pr_lua_open_actors(lua_State *L, pr_lua *x);
 void pr_lua_close_actors(pr_lua *x);
 void pr_lua_drop_left_self(pr_lua *x);   /* see pr_lua_leave_self */
+void pr_lua_learn_self(pr_lua *x);       /* from `pattern`, which is set */
 /* Loads the private behaviour `b` from the behaviour on top of the stack, popped. False: no memory. Raises likewise. */
 bool pr_lua_load_private(lua_State *L, pr_lua *x, pr_behaviour *b);
 void pr_lua_unload(pr_lua *x, uint32_t index);         /* at base level too */

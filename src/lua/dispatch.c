@@ -74,7 +74,7 @@ static __attribute__((noinline)) int born(pr_lua *x, pr_worker *w)
     pr_dispatch *d = &x->dispatch;
     pr_actor *a = w->running;
     const pr_behaviour *behaviour = PR_GET(a->behaviour);
-    const pr_loaded *b = behaviour->index < x->loaded_capacity ? &x->loaded[behaviour->index] : NULL;
+    pr_loaded *b = behaviour->index < x->loaded_capacity ? &x->loaded[behaviour->index] : NULL;
     if (!b || b->generation != behaviour->generation || PR_GET(behaviour->newer) || a->extra || x->budget.limit ||
         !(a->self = pr_lua_reserve_self(x)))
         return PR_NEXT_END;
@@ -84,6 +84,8 @@ static __attribute__((noinline)) int born(pr_lua *x, pr_worker *w)
     pr_lua_place at = pr_lua_place_of(a->self);
     d->now.page = at.page;
     d->now.self = at.place;
+    b->lives++;
+    d->now.maker = (int32_t)(b->maker ? b->maker : d->plain_maker);
     d->now.handler = (int32_t)b->start;
     d->now.ask = 0;
     d->now.count = 0;
@@ -180,6 +182,28 @@ static void learn(lua_State *L, pr_lua *x)
     lua_settop(L, 0);
 }
 
+/* Under lua_pcall: makes the maker for the behaviour of a self that has been left for it. */
+static int l_learn_self(lua_State *L)
+{
+    pr_lua *x = pr_lua_of(L);
+    pr_loaded *b = &x->loaded[x->pattern.index];
+    lua_rawgeti(L, LUA_REGISTRYINDEX, x->dispatch.maker);
+    pr_lua_push_self(L, x, x->pattern.self);
+    lua_call(L, 1, 1);
+    if (lua_isfunction(L, -1) && b->generation == x->pattern.generation && !b->maker)
+        b->maker = pr_lua_keep(L, x);
+    return 0;
+}
+
+void pr_lua_learn_self(pr_lua *x)
+{
+    lua_rawgeti(x->L, LUA_REGISTRYINDEX, x->learn_self);
+    if (lua_pcall(x->L, 0, 0, 0) != 0)
+        lua_pop(x->L, 1);   /* no memory: it stays with empty tables */
+    pr_lua_drop_self(x, x->pattern.self);
+    x->pattern.self = 0;
+}
+
 /* values() -> whether a reply is wanted, the handler's handle, self, the values of the message in hand or of the start; without a
  * `start`, nothing after the first. May raise (memory). */
 static int l_values(lua_State *L)
@@ -265,11 +289,13 @@ static int l_warm(lua_State *L)
     return 0;
 }
 
-/* install(loop, refs, shape, builders): what dispatch.lua has made. */
+/* install(loop, refs, shape, builders, maker, plain_maker): what dispatch.lua has made. */
 static int l_install(lua_State *L)
 {
     pr_lua *x = pr_lua_of(L);
-    lua_settop(L, 4);
+    lua_settop(L, 6);
+    x->dispatch.plain_maker = pr_lua_keep(L, x);
+    x->dispatch.maker = luaL_ref(L, LUA_REGISTRYINDEX);
     x->dispatch.builders = luaL_ref(L, LUA_REGISTRYINDEX);
     x->dispatch.shape = luaL_ref(L, LUA_REGISTRYINDEX);
     x->dispatch.places = lua_newthread(L);
@@ -303,4 +329,5 @@ void pr_lua_open_dispatch(lua_State *L, pr_lua *x)
     lua_pushinteger(L, PR_REF_PLACES);
     lua_setfield(L, -2, "ref_places");
     lua_setfield(L, -2, "dispatch");
+    x->learn_self = pr_lua_anchor(L, x, l_learn_self);
 }

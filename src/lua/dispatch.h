@@ -15,6 +15,7 @@ typedef struct pr_now {
     int32_t handler, page, self;            /* handles: of a function, and where self is in the pages */
     int32_t ask;                            /* not 0: a reply is wanted */
     int32_t count;                          /* values */
+    int32_t maker;                          /* of BORN: handle of what makes its self */
     uint8_t tag[PR_INLINE_VALUES];          /* enum pr_tag */
 } pr_now;
 
@@ -48,6 +49,8 @@ typedef struct pr_dispatch {
     bool fresh;                  /* the loop has been entered for a message that is in hand already */
     bool unhandled;              /* it ended for a message that nothing takes */
     int loop, refs;              /* registry references: the loop's function; the table of refs by place */
+    int maker;                   /* ... what makes a maker from a self */
+    uint32_t plain_maker;        /* handle: of an empty table */
     int shape, builders;         /* ... what makes a function for a signature; these functions, by their shapes' numbers */
     struct lua_State *places;    /* a thread whose stack has that table at its bottom */
     uint64_t ids[PR_REF_PLACES]; /* which ref is at which place */

@@ -77,6 +77,7 @@ static void unload(pr_lua *x, pr_loaded *b)
     pr_lua_unkeep(x, b->table);
     pr_lua_unkeep(x, b->on_failure);
     pr_lua_unkeep(x, b->upgrade);
+    pr_lua_unkeep(x, b->maker);
     pr_free(b->rules);
     for (uint32_t i = 0; b->names && i <= b->names_mask; i++)
         if (b->names[i].name)

@@ -15,6 +15,7 @@
 
 char pr_lua_sentinel;
 
+enum { PATTERN = 4 };      /* lives of a behaviour: the self of the next that ends is looked at for the later ones */
 enum { RELEASES = 512 };   /* so many ended actors, more than new ones, for a step of the collector */
 
 int pr_lua_decode_message(lua_State *L);
@@ -279,7 +280,16 @@ static void release(pr_worker *w, pr_actor *a)
         return;
     pr_lua_output_ended(x, PR_GET(a->id));
     pr_lua_become_end(x, a);
-    pr_lua_leave_self(x, a->self);
+    pr_loaded *b = pr_loaded_of(x, a);
+    if (b->lives >= PATTERN && !b->patterned && !x->pattern.self) {
+        b->patterned = true;
+        x->pattern.self = a->self;
+        x->pattern.index = PR_GET(a->behaviour)->index;
+        x->pattern.generation = b->generation;
+        w->chores |= PR_CHORES;
+    } else {
+        pr_lua_leave_self(x, a->self);
+    }
     a->self = 0;
     /* Ended actors leave garbage without allocating anything, by which the collector would notice, but for those that others
      * follow. Not here, where compiled code may be at work. */

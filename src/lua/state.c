@@ -357,6 +357,8 @@ bool pr_lua_idle_worker(pr_worker *w)
 {
     pr_lua *x = w->state;
     pr_lua_drop_left_self(x);
+    if (x->pattern.self)
+        pr_lua_learn_self(x);
     if (x->finalizers)
         run_finalizers(x, false);
     if (x->collect_due) {
