@@ -12,9 +12,9 @@
 /* What a handler may send in one turn before it stands back for those it has sent to: more would only pile up, and what
  * has piled up leaves the caches before it is handled. A message costs the more of it, the more are queued already where
  * it goes (as in Erlang, whose sends cost reductions, and more of them where the queue is long): 350 or so to one actor,
- * 4096 to many. A birth counts as much as 15 messages: as many new ones as the ring has places, each told something, and they
+ * 4096 to many. A birth counts as much as 31 messages: half as many new ones as the ring has places, each told something, and they
  * begin, in the caches still. */
-enum { PR_BURST = 4096, PR_BURST_DEPTH = 16, PR_BURST_MOST = 127, PR_BURST_BIRTH = 15 };
+enum { PR_BURST = 4096, PR_BURST_DEPTH = 16, PR_BURST_MOST = 127, PR_BURST_BIRTH = 31 };
 
 /* The timers in this worker's wheel by whom they send to: chains, by the slot of its id. */
 typedef struct pr_timer_targets {
