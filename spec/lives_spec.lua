@@ -163,6 +163,92 @@ describe("a short life", function()
       end
       print(most)
     ]])
-    assert.truthy(most < 400, most)   -- 256 and some, of 20,000
+    assert.truthy(most < 400, most)   -- 128 and some, of 20,000
+  end)
+
+  it("has a self with nothing of those before it, whatever their names", function()
+    assert.equal("ok\n", run [[
+      local pierrot = require "pierrot"
+      local names = { "plain", 'a "quoted" one', "two\nlines", "end", "", "nul\0within" }
+      local Life = { start = function(self, n)
+        assert(next(self) == nil)
+        for i = n % 3 + 1, #names do self[names[i] ] = n end
+        if n % 2 == 0 then self[1], self[n], self[{}] = 1, 2, 3 end
+        for name, value in pairs(self) do assert(type(name) ~= "string" or value == n) end
+        for i = 1, #names do assert(self[names[i] ] == (i > n % 3 and n or nil)) end
+        pierrot.stop()
+      end }
+      local Wide = { start = function(self, n)
+        assert(next(self) == nil)
+        for i = 1, 40 do self["name" .. i] = n end
+        pierrot.stop()
+      end }
+      for n = 1, 3000 do pierrot.spawn(Life, n) pierrot.spawn(Wide, n) end
+      while pierrot.stats().actors > 1 do pierrot.sleep(0.001) end
+      print(pierrot.stats().failures == 0 and "ok" or "failed")
+    ]])
+  end)
+
+  it("leaves nothing of the last one behind once its worker is idle", function()
+    assert.equal("4000\n", run [[
+      local pierrot = require "pierrot"
+      local Life = { start = function(self, counter)
+        self.held = newproxy(true)
+        getmetatable(self.held).__gc = function() counter:tell "gone" end
+        pierrot.stop()
+      end }
+      local Counter = { start = function(self) self.n = 0 end,
+        on = { gone = function(self) self.n = self.n + 1 end, n = function(self) return self.n end } }
+      local counter = pierrot.spawn(Counter)
+      for _ = 1, 4000 do pierrot.spawn(Life, counter) end
+      local n
+      for _ = 1, 100 do
+        pierrot.sleep(0.005)
+        collectgarbage()
+        n = counter:ask "n"
+        if n == 4000 then break end
+      end
+      print(n)
+    ]])
+  end)
+
+  -- Those that wait since long are what the ring has spilled first; the newest, of which there are always more, come before them.
+  it("begins, though there are always newer ones", function()
+    local spawned = tonumber(run [[
+      local pierrot = require "pierrot"
+      local Breeder = {}
+      function Breeder.start(_, n)
+        if n > 0 then pierrot.spawn(Breeder, n - 1) pierrot.spawn(Breeder, n - 1) end
+      end
+      local Early = { start = function() print(pierrot.stats().spawned) os.exit(0) end }
+      pierrot.spawn { { start = function()
+        for i = 1, 400 do pierrot.spawn(i == 60 and Early or Breeder, 9) end
+      end } }
+      pierrot.sleep(60)
+    ]])
+    assert.truthy(spawned < 40000, spawned)   -- of 400,000
+  end)
+
+  it("goes to another worker where its own is stuck", function()
+    assert.equal("4 of 4\n", run([[
+      local pierrot = require "pierrot"
+      local Life = { receive = function() pierrot.stop() end }
+      local Note = { start = function(_, main) main:tell("began", pierrot.now()) end }
+      local me, most = pierrot.self(), 0
+      for _ = 1, 20 do
+        for n = 1, 3000 do pierrot.spawn(Life):tell(n) end      -- so its new ones are left to it
+        for _ = 1, 4 do pierrot.spawn(Note, me) end
+        local until_ = pierrot.now() + 0.05
+        while pierrot.now() < until_ do end
+        local began = 0
+        for _ = 1, 4 do
+          local _, at = pierrot.receive(5)
+          if at < until_ then began = began + 1 end
+        end
+        most = math.max(most, began)
+        if most == 4 then break end
+      end
+      print(most .. " of 4")
+    ]], 2))
   end)
 end)

@@ -160,8 +160,9 @@ return function(core, transport)
   core.hook("finalize", function(last)
     closing = last
     while count > 0 do
+      local others = {}   -- first: the collector may come in here, and note some more
       local now, n = noted, count
-      noted, count = {}, 0
+      noted, count = others, 0
       for i = 1, n, 2 do
         finalize(now[i], now[i + 1])
       end
