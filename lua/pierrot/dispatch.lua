@@ -82,7 +82,8 @@ return function(dispatch, refs, metatables, answer, strike)
     if #names == 0 or #names > MOST_NAMES then
       return nil
     end
-    return loadstring("return function() return { " .. table.concat(names, ", ") .. " } end", "@pierrot/dispatch.lua")()
+    local code = "return function() return { " .. table.concat(names, ", ") .. " } end"
+    return loadstring(code, "@pierrot/dispatch.lua")()
   end
 
   -- False at the end. `kept[handler](...)` rather than a local: so tracebacks show where a handler is defined, and
