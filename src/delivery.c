@@ -175,6 +175,15 @@ pr_status pr_send_far(pr_runtime *rt, pr_worker *w, pr_msg *m)
 {
     if (w)
         w->burst--;
+    /* Often one to an actor that has not begun yet: as in `route`. */
+    pr_actor *a = w && m->kind == PR_MSG_USER && pr_id_valid(m->target) ? pr_actor_slot(&rt->actors, pr_id_slot(m->target)) : NULL;
+    if (a && atomic_load_explicit(&a->id, memory_order_acquire) == m->target && !PR_GET(a->gate) &&
+        atomic_load_explicit(&a->home, memory_order_acquire) == PR_HOME_FLOATING && pr_stack_push(&a->mailbox, m)) {
+        if (pr_actor_try_schedule(a))
+            pr_make_ready(rt, w, a);
+        PR_BUMP(w->counters.sent, 1);
+        return PR_OK;
+    }
     bool counts = m->kind == PR_MSG_USER;
     pr_status status = route(rt, w, m, false);   /* `m` may be gone after PR_OK */
     if (counts) {

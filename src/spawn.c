@@ -9,7 +9,7 @@
 
 /* From here on anyone who holds the id may send. release: pairs with pr_actor_find. A root's child is published
  * under root_lock, so that a shutdown that begins meanwhile finds it. */
-static void publish(pr_actor *a, uint64_t id, const pr_spawn *s)
+static inline __attribute__((always_inline)) void publish(pr_actor *a, uint64_t id, const pr_spawn *s)
 {
     for (pr_msg *node = s->ties, *next; node; node = next) {
         next = node->next;
@@ -44,18 +44,18 @@ static pr_status give_back(birth *b, pr_status why)
     return why;
 }
 
-static inline __attribute__((always_inline)) void fill(const birth *b)
+/* Inlined: what a caller leaves out of `s` costs nothing there. home: of one that is to live on a certain worker, else 0. */
+static inline __attribute__((always_inline)) void fill(pr_runtime *rt, pr_worker *w, pr_actor *a, const pr_actor *parent,
+                                                       const pr_spawn *s, uint32_t home)
 {
-    pr_actor *a = b->a;
-    const pr_spawn *s = b->s;
-    const pr_explore *explore = b->rt->config.explore;
+    const pr_explore *explore = rt->config.explore;
     a->kind = s->script ? PR_KIND_SCRIPT : s->call ? PR_KIND_CALL : PR_KIND_ACTOR;
     PR_SET(a->dispatcher, s->dispatcher);
     a->restart = s->restart;
     a->ops = s->ops;
     PR_SET(a->behaviour, s->behaviour);
     PR_SET(a->named, s->name ? PR_NAMED : 0);
-    PR_SET(a->parent, b->parent ? pr_actor_id(b->parent) : 0);
+    PR_SET(a->parent, parent ? pr_actor_id(parent) : 0);
     a->user = a->orders = (pr_queue){NULL, NULL};
     a->wait = NULL;
     a->extra = NULL;
@@ -63,7 +63,7 @@ static inline __attribute__((always_inline)) void fill(const birth *b)
     a->in_ready = 0;
     a->self = 0;
     a->start_args = s->args;
-    PR_SET(a->born_ms, b->w ? b->w->now_ms : pr_clock_ns(b->rt) / 1000000);
+    PR_SET(a->born_ms, w ? w->now_ms : pr_clock_ns(rt) / 1000000);
     PR_SET(a->gate, s->box ? PR_GATE_BOXED : 0);
     PR_SET(a->asking, s->reentrant ? PR_ASKS_NOBODY : 0);
     PR_SET(a->handled, 0);
@@ -72,12 +72,12 @@ static inline __attribute__((always_inline)) void fill(const birth *b)
     PR_SET(a->state, s->call ? PR_STATE_IDLE : PR_STATE_SCHEDULED);
     PR_SET(a->first_child, 0);
     PR_SET(a->children, 0);
-    PR_SET(a->home, (uint16_t)b->home);
+    PR_SET(a->home, (uint16_t)home);
     PR_SET(a->sched, s->worker ? PR_PINNED : PR_SCHEDULED);   /* a call: see await_message */
 }
 
 /* Into its family, and known by its id. False: the runtime is shutting down. */
-static inline __attribute__((always_inline)) bool appear(const birth *b)
+static bool appear(const birth *b)
 {
     pr_runtime *rt = b->rt;
     if (b->parent) {
@@ -119,8 +119,7 @@ static void await_message(pr_runtime *rt, pr_worker *w, pr_actor *a)
         pr_make_ready(rt, w, a);
 }
 
-/* Inlined: what a caller leaves out of `s` costs nothing there. */
-static inline __attribute__((always_inline)) pr_status be_born(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id)
+static pr_status be_born(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id)
 {
     birth b = {.rt = rt, .w = w, .s = s};
     if (w && w->running && !(w->running->flags & PR_FLAG_FLOATS) && !s->at_root)
@@ -143,7 +142,7 @@ static inline __attribute__((always_inline)) pr_status be_born(pr_runtime *rt, p
     pr_actor *a = b.a = pr_actor_alloc(&rt->actors, w ? &w->actors : NULL, &b.id);
     if (!a)
         return give_back(&b, PR_NOMEM);
-    fill(&b);
+    fill(rt, w, a, b.parent, s, b.home);
     if ((s->ties || s->has_shutdown || s->reentrant || s->timeslice_ns) && !pr_actor_extra(a))
         return give_back(&b, PR_NOMEM);
     if (s->has_shutdown)
@@ -188,8 +187,6 @@ static inline __attribute__((always_inline)) pr_status be_born(pr_runtime *rt, p
     return PR_OK;
 }
 
-static pr_status be_born_somehow(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id) { return be_born(rt, w, s, id); }
-
 /* Where actors or mailboxes are limited. */
 static pr_status be_born_within_limits(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id)
 {
@@ -206,7 +203,7 @@ static pr_status be_born_within_limits(pr_runtime *rt, pr_worker *w, const pr_sp
             status = PR_NOMEM;
     }
     if (status == PR_OK)
-        status = be_born_somehow(rt, w, &bounded, id);
+        status = be_born(rt, w, &bounded, id);
     if (status != PR_OK && bounded.box && !s->box)
         pr_box_discard(rt, bounded.box);
     if (status != PR_OK && c->actor_limit)
@@ -218,14 +215,28 @@ static bool has_limits(const pr_runtime *rt) { return rt->config.actor_limit || 
 
 pr_status pr_actor_spawn(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64_t *id)
 {
-    return has_limits(rt) ? be_born_within_limits(rt, w, s, id) : be_born_somehow(rt, w, s, id);
+    return has_limits(rt) ? be_born_within_limits(rt, w, s, id) : be_born(rt, w, s, id);
 }
 
 uint64_t pr_actor_spawn_plain(pr_worker *w, const pr_ops *ops, pr_behaviour *behaviour, pr_msg *args)
 {
     const pr_spawn s = {.ops = ops, .behaviour = behaviour, .args = args};
-    uint64_t id = 0;
-    if (!w->running || w->running->flags & PR_FLAG_FLOATS || has_limits(w->rt) || be_born(w->rt, w, &s, &id) != PR_OK)
+    pr_runtime *rt = w->rt;
+    pr_actor *parent = w->running;
+    uint64_t id;
+    if (!parent || parent->flags & (PR_FLAG_FLOATS | PR_FLAG_ENDING | PR_FLAG_KILL) || !parent->extra || has_limits(rt) ||
+        atomic_load_explicit(&rt->stopping, memory_order_acquire))
         return 0;
+    pr_actor *a = pr_actor_alloc(&rt->actors, &w->actors, &id);
+    if (!a)
+        return 0;
+    fill(rt, w, a, parent, &s, 0);
+    pr_family_link(rt, &parent->first_child, a);
+    PR_BUMP(parent->children, 1);
+    publish(a, id, &s);
+    PR_BUMP(w->counters.spawned, 1);
+    if (w->burst > 0)
+        w->burst -= PR_BURST_BIRTH;
+    pr_make_ready(rt, w, a);
     return id;
 }

@@ -337,8 +337,12 @@ static void pin(pr_worker *w, pr_actor *a)
     /* release, and before the stacks are closed: a sender that finds them closed sees the home */
     atomic_store_explicit(&a->home, (uint16_t)(w->index + 1), memory_order_release);
     atomic_store_explicit(&a->sched, PR_PINNED, memory_order_release);
-    adopt(w, a, pr_stack_close(&a->control), true);
-    adopt(w, a, pr_stack_close(&a->mailbox), false);
+    pr_msg *orders = pr_stack_close(&a->control);
+    if (orders)
+        adopt(w, a, orders, true);
+    pr_msg *messages = pr_stack_close(&a->mailbox);
+    if (messages)
+        adopt(w, a, messages, false);
 }
 
 void pr_worker_keep(pr_worker *w, pr_actor *a) { pin(w, a); }

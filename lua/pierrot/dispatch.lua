@@ -70,8 +70,8 @@ return function(dispatch, refs, metatables, answer, strike)
     return {}
   end
 
-  -- What makes the selves of a behaviour whose lives are short: with places for the names that one before them had, which is
-  -- a template's copy, in place of growing with each. nil: as an empty table.
+  -- What makes the selves of a behaviour whose lives are short: with places for the names that one before them had,
+  -- which is a template's copy, in place of growing with each. nil: as an empty table.
   local function maker(self)
     local names = {}
     for name in next, self do

@@ -134,7 +134,7 @@ static void a_full_ring_spills_its_older_half(void **state)
     (void)state;
     enum { HALF = PR_RING / 2, ALL = PR_RING + 1 };
     static pr_ring ring, other;
-    pr_actor *many = pr_zalloc_line(2 * ALL * sizeof *many), *later = many + ALL;
+    pr_actor *many = pr_zalloc_line((size_t)2 * ALL * sizeof *many), *later = many + ALL;
     assert_non_null(many);
     assert_int_equal(pr_spill_init(&spill), 0);
     fill(&ring, many);

@@ -108,9 +108,9 @@ static void give(pr_heap *h, void *block, size_t size)
         put(h, block, class_of(size));
 }
 
-void *pr_heap_realloc(void *heap, void *block, size_t old_size, size_t size)
+/* All but the common cases. */
+static __attribute__((noinline)) void *resize(pr_heap *h, void *block, size_t old_size, size_t size)
 {
-    pr_heap *h = heap;
     if (size == 0) {
         if (block && old_size > 0)
             give(h, block, old_size);
@@ -135,6 +135,24 @@ void *pr_heap_realloc(void *heap, void *block, size_t old_size, size_t size)
     memcpy(moved, block, size < old_size ? size : old_size);
     give(h, block, old_size);
     return moved;
+}
+
+void *pr_heap_realloc(void *heap, void *block, size_t old_size, size_t size)
+{
+    pr_heap *h = heap;
+    if (CUT && !h->bearing) {   /* mostly a small block that there is, or one given back */
+        if (old_size == 0 && size - 1 < PR_HEAP_SMALL && (block = h->free[class_of(size)])) {
+            void *next = *(void **)block;
+            h->free[class_of(size)] = next;
+            __builtin_prefetch(next, 1);
+            return block;
+        }
+        if (size == 0 && old_size - 1 < PR_HEAP_SMALL && !is_birth(h, block)) {
+            put(h, block, class_of(old_size));
+            return NULL;
+        }
+    }
+    return resize(h, block, old_size, size);
 }
 
 /* --- limits */

@@ -69,11 +69,26 @@ static int tell_string_number(double target, const char *s, uint32_t len, double
     return send(w, target, m, 2);
 }
 
+/* A message of one value of nine bytes. */
+static pr_msg *message_of_one(pr_lua *x, uint8_t tag)
+{
+    pr_msg *m = pr_msg_new_small(&x->w->pool, 9);
+    uint64_t id = (uint64_t)x->out.number[0];
+    if (!m)
+        return NULL;
+    m->data[0] = tag;
+    memcpy(m->data + 1, tag == PR_TAG_REF ? (const void *)&id : &x->out.number[0], 8);
+    m->count = 1;
+    return m;
+}
+
 /* The values that quick.lua has put into x->out. NULL: no memory, or something that may not travel. */
 static pr_msg *message_of(pr_lua *x, int count)
 {
     const pr_out *out = &x->out;
     size_t size = 0;
+    if (count == 1 && (out->tag[0] == PR_TAG_REF || out->tag[0] == PR_TAG_NUMBER))
+        return message_of_one(x, out->tag[0]);
     for (int i = 0; i < count; i++) {
         uint8_t tag = out->tag[i];
         bool bytes = tag == PR_TAG_STRING || tag == PR_TAG_BLOB;
