@@ -304,7 +304,7 @@ static bool goes_on_in_line(pr_worker *w)
     if (tick % RING_EVERY == 0 && wants_more(w) && pr_inbox_written(&w->inbox))
         return false;
     return !(pr_ring_count(&w->ring) > 0 && tick % RING_EVERY == 0) &&
-           !((PR_GET(w->dispatcher->global.count) > 0 || PR_GET(w->spill.count) > 0 || PR_GET(w->ended)) && tick % GLOBAL_EVERY == 0);
+           !(tick % GLOBAL_EVERY == 0 && (PR_GET(w->dispatcher->global.count) > 0 || PR_GET(w->spill.count) > 0 || PR_GET(w->ended)));
 }
 
 static void adopt(pr_worker *w, pr_actor *a, pr_msg *m, bool control)
