@@ -285,7 +285,8 @@ static void die(pr_worker *w, pr_actor *a)
     bool script_failed = a->kind == PR_KIND_SCRIPT && a->flags & PR_FLAG_FAILED;
     uint64_t id = pr_actor_id(a);
     pr_event_stopped(w, a, a->extra ? a->extra->stop_reason : NULL);
-    /* Whoever finds the stacks closed below sees that the id is gone (release). seq_cst: pairs with
+    /* Whoever finds the stacks closed below sees that the id is gone (release); those of a pinned actor have been closed before:
+     * who finds them so goes to its worker, which compares ids. seq_cst: pairs with
      * pr_name_register, which sets `named` and then looks at the id: one of the two removes the name. */
     if (rt->config.actor_limit)   /* before anybody is told of the end */
         atomic_fetch_sub_explicit(&rt->living, 1, memory_order_relaxed);
