@@ -89,8 +89,12 @@ static void stand_back(pr_worker *to, pr_worker *w)
     for (int i = 0; waits && i < PATIENCE && !pr_inbox_written(&w->inbox); i++) {
         pr_relax();
         /* each look takes the line from the reader */
-        if (i % 16 == 15 && has_room(&to->inbox, PR_GET(to->inbox.tail) & ~FLAGS, crowded(&to->inbox) + publish(&to->inbox)))
+        if (i % 16 != 15)
+            continue;
+        if (has_room(&to->inbox, PR_GET(to->inbox.tail) & ~FLAGS, crowded(&to->inbox) + publish(&to->inbox)))
             return;
+        if (pr_worker_shares_processor(w))
+            sched_yield();
     }
     if (waits) {
         w->stuck = to;

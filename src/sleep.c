@@ -9,9 +9,12 @@
  * means: nothing runs, nothing is queued, no timer is pending. That is the end of `pierrot run`. */
 #include "worker.h"
 
+#include <sched.h>
+
 enum {
     WATCH_NS = 2000000,     /* how long a surplus may lie behind a handler that does not end */
-    SHORTLY_NS = 20000
+    SHORTLY_NS = 20000,
+    YIELD_EVERY = 16        /* looks */
 };
 
 static void tell_quiet(pr_runtime *rt)
@@ -46,6 +49,26 @@ void pr_wake_some(pr_dispatcher *d, const pr_worker *self)
             return;
         }
     }
+}
+
+int32_t pr_worker_note_processor(pr_worker *w)
+{
+    int32_t here = sched_getcpu();   /* costs a load */
+    if (PR_GET(w->processor) != here)
+        PR_SET(w->processor, here);
+    return here;
+}
+
+bool pr_worker_shares_processor(pr_worker *w)
+{
+    const pr_runtime *rt = w->rt;
+    int32_t here = pr_worker_note_processor(w);
+    for (uint32_t i = 0; here >= 0 && i < rt->worker_count; i++) {
+        pr_worker *other = &rt->workers[i];
+        if (other != w && PR_GET(other->processor) == here && PR_GET(other->parker.state) != PR_PARKER_PARKED)
+            return true;
+    }
+    return false;
 }
 
 enum look { NOTHING, WORK, SMALL_SURPLUS };
@@ -111,7 +134,12 @@ pr_actor *pr_worker_sleep(pr_worker *w)
             w->look_in = look_in;
             return NULL;
         }
-        pr_relax();
+        if (i % YIELD_EVERY == 0 && pr_worker_shares_processor(w)) {
+            sched_yield();
+            i += YIELD_EVERY - 1;   /* it takes about as long */
+        } else {
+            pr_relax();
+        }
     }
     if (rt->config.idle_worker && rt->config.idle_worker(w))
         return NULL;

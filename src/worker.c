@@ -33,6 +33,7 @@ int pr_worker_init(pr_worker *w, pr_runtime *rt, pr_dispatcher *d, uint32_t inde
     w->throughput = d->throughput;
     w->pool.depot = &rt->depot;
     w->clock_every = w->clock_in = 1;
+    w->processor = -1;
     /* The default dispatcher has the cores. What others would gain by looking for long, they would take from it. */
     w->spin_most = d->index == PR_DISPATCHER_DEFAULT || rt->config.spin < PR_SPIN_LEAST ? rt->config.spin : PR_SPIN_LEAST;
     w->spin = w->spin_most;
@@ -133,6 +134,7 @@ void pr_worker_clock(pr_worker *w)
     w->clock_in = w->clock_every;
     if (now > w->now_ms)
         w->now_ms = now;
+    pr_worker_note_processor(w);
     if (w->rt->tick)
         pr_tick_look(w);
 }

@@ -30,7 +30,9 @@ struct pr_worker {
     pr_parker parker;
     _Atomic uint64_t interrupt;               /* whose handler is to end, 0: nobody's; relaxed, a PR_MSG_INTERRUPT follows */
     /* --- others read here */
-    pr_ring ring;
+    _Alignas(64) _Atomic int32_t processor;   /* on which its thread was lately, -1: unknown. Relaxed: a hint. Written when it changes,
+                                                 for those who have nothing to do look here often. See sleep.c */
+    _Alignas(64) pr_ring ring;
     pr_spill spill;                           /* what the ring had no room for */
     _Alignas(64) _Atomic uint64_t turn;       /* counts turns: tells a thief whether the owner is stuck in one */
     _Atomic uint64_t current;                 /* id of the actor whose turn it is, 0: none */
@@ -117,6 +119,11 @@ void pr_wake_some(pr_dispatcher *d, const pr_worker *self);
 /* Falls asleep until there is something to do. Returns a floating actor to run at once, or NULL: look again. */
 pr_actor *pr_worker_sleep(pr_worker *w);
 enum { PR_SPIN_LEAST = 64 /* looks before that */ };
+/* On which processor the thread is, -1: nobody knows. */
+int32_t pr_worker_note_processor(pr_worker *w);
+/* Whether another worker, which is awake, was there lately: then to look again and again is of
+ * no use, for nothing comes of it that the other one could do meanwhile. */
+bool pr_worker_shares_processor(pr_worker *w);
 
 /* --- placement.c */
 
