@@ -17,6 +17,7 @@ enum {
     FAR_TURNS = 32,
     LOOK_EVERY = 32,        /* takes without anything between two looks at what others have, as long as messages come in */
     BRIEF = 256, BRIEF_MS = 3,
+    BRIEF_NS = 500,         /* a life: from about a microsecond on, two workers get more of them done than one */
     GLOBAL_SHARE = 128,
     INBOX_LINES = 1024,     /* 64 KB: a quarter of it takes a third more in fork-join throughput and fan-in ... */
     INBOX_LINES_LEAST = 128 /* ... which are not run on dispatchers whose handlers may block */
@@ -352,9 +353,11 @@ void pr_worker_keep(pr_worker *w, pr_actor *a) { pin(w, a); }
 /* Lives that end as soon as they begin cost less than their way to another worker, whose caches have nothing of them. */
 static void judge(pr_worker *w)
 {
-    uint64_t ended = PR_GET(w->counters.ended);
-    PR_SET(w->brief_until_ms, ended - w->ended_then >= BRIEF * 3 / 4 ? w->now_ms + BRIEF_MS : 0);
+    uint64_t ended = PR_GET(w->counters.ended), now = pr_clock_ns(w->rt);
+    bool brief = ended - w->ended_then >= BRIEF * 3 / 4 && now - w->judged_ns < BRIEF * BRIEF_NS;
+    PR_SET(w->brief_until_ms, brief ? w->now_ms + BRIEF_MS : 0);
     w->ended_then = ended;
+    w->judged_ns = now;
 }
 
 /* Here its first turn runs: it stays. SCHEDULED -> PROCESSING: only whoever took it from the queue may. What the last owner did

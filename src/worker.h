@@ -55,7 +55,7 @@ struct pr_worker {
     pr_actor *running;                        /* whose turn it is */
     uint32_t left;                            /* what is left of the budget of its turn */
     uint32_t kept;                            /* actors that have begun here */
-    uint64_t ended_then;                      /* counters.ended when it was last looked whether they are brief */
+    uint64_t ended_then, judged_ns;           /* counters.ended when it was last looked whether they are brief, and when */
     uint32_t look_in;                         /* takes without anything until the next look at what others have */
     uint32_t ring_first;                      /* takes that look into the ring first: who yields lets new actors start */
     int32_t burst;                            /* what is left of PR_BURST; below 1, the language lets others have a turn */
