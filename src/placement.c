@@ -3,7 +3,7 @@
 #include "tick.h"
 #include "worker.h"
 
-enum { MOST_SPILLED = 16 };
+enum { MOST_SPILLED = 128 };
 
 /* How many of its new actors a worker may take from another one: half of them, but not so many that more actors would stay
  * here than there. Who is first at a burst of births would otherwise have nearly all of it: it takes half after half, while
@@ -20,21 +20,29 @@ uint32_t pr_worker_share_of(const pr_worker *w, const pr_worker *victim, uint32_
 
 uint32_t pr_worker_surplus(const pr_worker *victim, uint64_t now_ms)
 {
-    uint32_t spilled = atomic_load_explicit(&victim->spill.count, memory_order_seq_cst);
-    return PR_GET(victim->brief_until_ms) > now_ms ? spilled : spilled + pr_ring_count(&victim->ring);
+    return PR_GET(victim->brief_until_ms) > now_ms ? 0 : pr_ring_count(&victim->ring);
 }
 
-/* The oldest first, from which the most is still to come. */
-pr_actor *pr_worker_take_from(pr_worker *w, pr_worker *victim, uint32_t most)
+static pr_actor *loot(pr_worker *w, pr_actor *a)
 {
-    pr_actor *a = pr_spill_take(&victim->spill, &w->ring, most < MOST_SPILLED ? most : MOST_SPILLED, true);
-    if (!a)
-        a = pr_ring_steal(&victim->ring, &w->ring, most);
     if (a) {
         PR_BUMP(w->counters.steals, 1);
         w->looted = true;
     }
     return a;
+}
+
+/* A share of what has been spilled, as of the global list: the oldest, from which the most is still to come. */
+static pr_actor *take_spilled(pr_worker *w, pr_worker *victim)
+{
+    uint32_t share = PR_GET(victim->spill.count) / w->dispatcher->count + 1;
+    return pr_spill_take(&victim->spill, &w->ring, share < MOST_SPILLED ? share : MOST_SPILLED, true);
+}
+
+pr_actor *pr_worker_take_from(pr_worker *w, pr_worker *victim)
+{
+    pr_actor *a = take_spilled(w, victim);
+    return loot(w, a ? a : pr_ring_steal(&victim->ring, &w->ring, PR_RING));
 }
 
 pr_actor *pr_worker_steal(pr_worker *w, bool starved)
@@ -47,9 +55,11 @@ pr_actor *pr_worker_steal(pr_worker *w, bool starved)
             continue;
         uint32_t count = starved ? PR_RING : pr_worker_surplus(victim, w->now_ms);
         uint32_t share = starved ? count : pr_worker_share_of(w, victim, count);
-        pr_actor *a = share > 0 && count >= PR_STEAL_MIN ? pr_worker_take_from(w, victim, share) : NULL;
+        pr_actor *a = take_spilled(w, victim);
+        if (!a && share > 0 && count >= PR_STEAL_MIN)
+            a = pr_ring_steal(&victim->ring, &w->ring, share);
         if (a)
-            return a;
+            return loot(w, a);
     }
     return NULL;
 }

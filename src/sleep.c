@@ -84,9 +84,9 @@ static enum look look_around(pr_worker *w, pr_worker **victim)
     enum look seen = NOTHING;
     for (uint32_t i = 0; i < d->count; i++) {
         pr_worker *other = &d->workers[i];
-        uint32_t count = pr_ring_count(&other->ring) + atomic_load_explicit(&other->spill.count, memory_order_seq_cst);
-        uint32_t surplus = other == w ? count : pr_worker_surplus(other, w->now_ms);
-        if (count > 0 && (other == w || (surplus >= PR_STEAL_MIN && pr_worker_share_of(w, other, surplus) > 0)))
+        uint32_t count = pr_ring_count(&other->ring), surplus = pr_worker_surplus(other, w->now_ms);
+        if (atomic_load_explicit(&other->spill.count, memory_order_seq_cst) > 0 || (count > 0 && other == w) ||
+            (surplus >= PR_STEAL_MIN && pr_worker_share_of(w, other, surplus) > 0))
             return WORK;
         if (count > 0) {
             seen = SMALL_SURPLUS;
@@ -113,7 +113,7 @@ static pr_actor *watch(pr_worker *w, pr_worker *victim)
         atomic_fetch_sub_explicit(&w->rt->active, 1, memory_order_seq_cst);   /* it never left */
     if (!notified && (atomic_load_explicit(&victim->turn, memory_order_acquire) == turn ||
                       pr_worker_surplus(victim, w->now_ms) >= PR_STEAL_MIN))
-        return pr_worker_take_from(w, victim, PR_RING);
+        return pr_worker_take_from(w, victim);
     return NULL;
 }
 

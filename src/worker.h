@@ -128,15 +128,15 @@ bool pr_worker_shares_processor(pr_worker *w);
 /* --- placement.c */
 
 enum { PR_STEAL_MIN = 3 /* a surplus: a pair that was just spawned to talk to each other is none */ };
-/* How many of the victim's new actors are there for others. now_ms: the caller's. */
+/* How many of the actors in the victim's ring are there for others. now_ms: the caller's. */
 uint32_t pr_worker_surplus(const pr_worker *victim, uint64_t now_ms);
 /* How many of these `count` actors of the victim `w` may take. */
 uint32_t pr_worker_share_of(const pr_worker *w, const pr_worker *victim, uint32_t count);
 /* Takes some of another worker's new actors and returns one of them; NULL: there are none, or none for this one. `starved`:
  * from whoever has any, and whatever its share. */
 pr_actor *pr_worker_steal(pr_worker *w, bool starved);
-/* Up to that many of its new actors, if it has any: one of them. */
-pr_actor *pr_worker_take_from(pr_worker *w, pr_worker *victim, uint32_t most);
+/* Some of its new actors, whoever has how many, if there are any: one of them. */
+pr_actor *pr_worker_take_from(pr_worker *w, pr_worker *victim);
 /* After that: whoever else sleeps is told of the rest. */
 void pr_worker_pass_on(pr_worker *w);
 /* Before the first turn of a Lua actor, outside the default dispatcher. True: another worker gets it. */
