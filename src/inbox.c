@@ -93,8 +93,10 @@ static void stand_back(pr_worker *to, pr_worker *w)
             continue;
         if (has_room(&to->inbox, PR_GET(to->inbox.tail) & ~FLAGS, crowded(&to->inbox) + publish(&to->inbox)))
             return;
-        if (pr_worker_shares_processor(w))
+        if (pr_worker_shares_processor(w)) {
             sched_yield();
+            i += PATIENCE / 16;
+        }
     }
     if (waits) {
         w->stuck = to;

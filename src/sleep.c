@@ -14,7 +14,8 @@
 enum {
     WATCH_NS = 2000000,     /* how long a surplus may lie behind a handler that does not end */
     SHORTLY_NS = 20000,
-    YIELD_EVERY = 16        /* looks */
+    YIELD_EVERY = 16,       /* looks */
+    YIELDED_NS = 100000     /* whoever has had the processor for longer than that is busy with something else */
 };
 
 static void tell_quiet(pr_runtime *rt)
@@ -129,12 +130,17 @@ pr_actor *pr_worker_sleep(pr_worker *w)
     w->woke = false;
     uint32_t look_in = w->look_in;
     w->look_in = 0;
+    uint64_t yielded_ns = 0;
     for (uint32_t i = 0; i < looks; i++) {
         if (pr_inbox_written(&w->inbox) || !pr_stack_empty(&w->control)) {
             w->look_in = look_in;
             return NULL;
         }
         if (i % YIELD_EVERY == 0 && pr_worker_shares_processor(w)) {
+            uint64_t now = pr_now_ns();
+            yielded_ns = yielded_ns ? yielded_ns : now;
+            if (now - yielded_ns > YIELDED_NS)
+                break;
             sched_yield();
             i += YIELD_EVERY - 1;   /* it takes about as long */
         } else {
