@@ -215,7 +215,7 @@ static void lay_out(pr_shapes *s, pr_layout *l, const uint8_t *bytes, size_t siz
     l->leaves = (uint8_t)s->latest_leaves;
     l->plain = true;
     for (uint32_t i = 0; i < s->latest_leaves; i++) {
-        size_t at = (size_t)(s->at[i] - bytes), tag = s->at[i][-1];
+        size_t at = (size_t)(s->at[i] - bytes), tag = *(s->at[i] - 1);
         size_t length = tag >= STRING ? tag - STRING : tag == NUMBER || tag == REF ? 8 : tag == INTEGER || tag == REF_32 ? 4 : 0;
         l->at[i] = (uint8_t)at;
         l->tag[i] = (uint8_t)tag;
