@@ -140,4 +140,29 @@ describe("a compiled tell", function()
       print(n .. " each its own")
     ]])
   end)
+
+  -- Each ref that was not found was once the beginning of another trace, until LuaJIT made no more of them.
+  it("needs no trace of its own for each of many refs, nor for those it is refused by", function()
+    assert.equal("few\n", run [[
+      local pierrot = require "pierrot"
+      local util = require "jit.util"
+      local Sink = function() end
+      local refs = {}
+      for i = 1, 30000 do refs[i] = pierrot.spawn { Sink, worker = "here" } end
+      refs[#refs]:ask(0)
+      for i = 1, 300 do refs[i * 97]:stop() end
+      pierrot.sleep(0.05)
+      local function traces()
+        local n = 0
+        for i = 1, 5000 do n = n + (util.traceinfo(i) and 1 or 0) end
+        return n
+      end
+      for _ = 1, 4 do
+        for i = 1, #refs do refs[i]:tell(i) end
+        for i = 1, #refs do refs[i]:tell("s", i) end
+        refs[#refs]:ask(0)
+      end
+      print(traces() < 150 and "few" or traces())
+    ]])
+  end)
 end)

@@ -35,7 +35,7 @@ local SENT, ENOUGH = 0, 2                                                  -- qu
 
 -- refs: the table of refs by place; metatables: those that travel.
 return function(core, refs, metatables)
-  local type, select, pcall = type, select, pcall
+  local type, select, pcall, tonumber = type, select, pcall, tonumber
   local MOST_BYTES = core.message_limit and core.message_limit / 4 or 1e9
   local core_tell, core_sender, core_answer = core.tell, core.sender, core.dispatch.answer
   local quick = core.quick
@@ -54,7 +54,30 @@ return function(core, refs, metatables)
 
   local compiling = false
 
-  -- Puts a value into `out`; false: it does not go this way. At most one table, for there is one encoder.
+  local SHORT, LONG = ffi.typeof "uint32_t *", ffi.typeof "uint64_t *"
+  local draw = 1
+
+  -- The number of a ref that is not in the table, as the serializer writes it: light userdata of 32 or 64 bits. Now and
+  -- then it is noted: those that are told again and again are found sooner there, but many that are told in turn would
+  -- push each other out. nil: no ref.
+  local function found(ref)
+    draw = (draw * 1309 + 13849) % 65536
+    reset(encoder)
+    if draw >= 4096 and pcall(encode, encoder, ref) then
+      local bytes, number = encoded(encoder), 0
+      if bytes[0] == 4 then
+        number = tonumber(ffi.cast(SHORT, bytes + 1)[0])
+      elseif bytes[0] == 5 then
+        number = tonumber(ffi.cast(LONG, bytes + 1)[0])
+      end
+      if number % 2 == 1 and number < 2 ^ 46 then   -- pr_id_valid
+        return number
+      end
+    end
+    return number_of(ref)
+  end
+
+  -- Puts a value into `out`; false: it does not go this way. At most one table, after the others: there is one encoder.
   local function put(i, value)
     local t = type(value)
     if t == "number" then
@@ -68,7 +91,7 @@ return function(core, refs, metatables)
       out.bytes[i] = value
       out.length[i] = #value
     elseif t == "userdata" then
-      local number = numbers[value] or number_of(value)
+      local number = numbers[value] or found(value)
       if not number then
         return false
       end
@@ -109,38 +132,45 @@ return function(core, refs, metatables)
     return false
   end
 
+  -- False: it does not go this way.
+  local function tell_quickly(ref, n, first, second, third)
+    local to = numbers[ref] or ref == newest and newest_number or found(ref)
+    if not to then
+      return false
+    elseif n == 1 then
+      if type(first) == "number" then
+        return sent(tell_number(to, first))
+      elseif type(first) == "string" then
+        return #first < MOST_BYTES and sent(tell_string(to, first, #first))
+      end
+      return put(0, first) and sent(tell_out(to, 1))
+    elseif n == 2 then
+      if type(first) == "string" and type(second) == "number" then
+        return #first < MOST_BYTES and sent(tell_string_number(to, first, #first, second))
+      end
+      return type(first) ~= "table" and put(0, first) and put(1, second) and sent(tell_out(to, 2))
+    elseif n == 3 then
+      return type(first) ~= "table" and type(second) ~= "table" and put(0, first) and put(1, second) and put(2, third)
+        and sent(tell_out(to, 3))
+    end
+    return false
+  end
+
+  -- Functions with `...` that LuaJIT compiles take their values at once, and pass them on one by one. In a trace that
+  -- begins further on, where something was not as before, LuaJIT does not know how many there are: it looks on the
+  -- stack, where the trace before has not put it, and each such trace is followed by another one, until there may be
+  -- no more.
   local function tell(ref, ...)
     if compiling and type(ref) == "userdata" then
-      local to = numbers[ref] or ref == newest and newest_number or number_of(ref)
-      local n = select("#", ...)
-      if to and n == 1 then
-        local value = ...
-        if type(value) == "number" then
-          if sent(tell_number(to, value)) then
-            return true
-          end
-        elseif type(value) == "string" then
-          if #value < MOST_BYTES and sent(tell_string(to, value, #value)) then
-            return true
-          end
-        elseif put(0, value) and sent(tell_out(to, 1)) then
-          return true
-        end
-      elseif to and n == 2 then
-        local first, second = ...
-        if type(first) == "string" and type(second) == "number" then
-          if #first < MOST_BYTES and sent(tell_string_number(to, first, #first, second)) then
-            return true
-          end
-        elseif type(first) ~= "table" and put(0, first) and put(1, second) and sent(tell_out(to, 2)) then
-          return true
-        end
-      elseif to and n == 3 then
-        local first, second, third = ...
-        if type(first) ~= "table" and type(second) ~= "table" and put(0, first) and put(1, second) and put(2, third)
-          and sent(tell_out(to, 3)) then
-          return true
-        end
+      local n, first, second, third = select("#", ...), ...
+      if tell_quickly(ref, n, first, second, third) then
+        return true
+      elseif n == 1 then
+        return core_tell(ref, first)
+      elseif n == 2 then
+        return core_tell(ref, first, second)
+      elseif n == 3 then
+        return core_tell(ref, first, second, third)
       end
     end
     return core_tell(ref, ...)
@@ -158,9 +188,12 @@ return function(core, refs, metatables)
 
   -- The values of a handler that was asked.
   local function answer(...)
-    if compiling and select("#", ...) == 1 then
-      local value = ...
-      if put(0, value) and answer_out(1) == SENT then
+    if compiling then
+      local n, value = select("#", ...), ...
+      if n == 1 then
+        if not put(0, value) or answer_out(1) ~= SENT then
+          core_answer(value)
+        end
         return
       end
     end
@@ -172,35 +205,38 @@ return function(core, refs, metatables)
     return ...
   end
 
+  local function spawn_quickly(behaviour, n, first, second, third)
+    if n == 0 then
+      return spawn_out(behaviour, 0)
+    elseif n == 1 then
+      return put(0, first) and spawn_out(behaviour, 1) or 0
+    elseif n == 2 then
+      return type(first) ~= "table" and put(0, first) and put(1, second) and spawn_out(behaviour, 2) or 0
+    elseif n == 3 then
+      return type(first) ~= "table" and type(second) ~= "table" and put(0, first) and put(1, second) and put(2, third)
+        and spawn_out(behaviour, 3) or 0
+    end
+    return 0
+  end
+
   -- Of an entry of `carried` that needs no watch, without options.
   local function spawn(entry, ...)
     if compiling then
-      local n, number = select("#", ...), 0
-      local behaviour = entry.number
-      if n == 0 then
-        number = spawn_out(behaviour, 0)
-      elseif n == 1 then
-        local value = ...
-        if put(0, value) then
-          number = spawn_out(behaviour, 1)
-        end
-      elseif n == 2 then
-        local first, second = ...
-        if type(first) ~= "table" and put(0, first) and put(1, second) then
-          number = spawn_out(behaviour, 2)
-        end
-      elseif n == 3 then
-        local first, second, third = ...
-        if type(first) ~= "table" and type(second) ~= "table" and put(0, first) and put(1, second)
-          and put(2, third) then
-          number = spawn_out(behaviour, 3)
-        end
-      end
+      local n, first, second, third = select("#", ...), ...
+      local number = spawn_quickly(entry.number, n, first, second, third)
       if number > 0 then
         local place = out.place
         local ref = place > 0 and refs[place] or ref_of(number)
         newest, newest_number = ref, number
         return ref
+      elseif n == 0 then
+        return results(core_spawn(entry.handle, nil, 0, 0, false))
+      elseif n == 1 then
+        return results(core_spawn(entry.handle, nil, 0, 0, false, first))
+      elseif n == 2 then
+        return results(core_spawn(entry.handle, nil, 0, 0, false, first, second))
+      elseif n == 3 then
+        return results(core_spawn(entry.handle, nil, 0, 0, false, first, second, third))
       end
     end
     return results(core_spawn(entry.handle, nil, 0, 0, false, ...))
