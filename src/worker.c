@@ -354,7 +354,7 @@ void pr_worker_keep(pr_worker *w, pr_actor *a) { pin(w, a); }
 static void judge(pr_worker *w)
 {
     uint64_t ended = PR_GET(w->counters.ended), now = pr_clock_ns(w->rt);
-    bool brief = ended - w->ended_then >= BRIEF * 3 / 4 && now - w->judged_ns < BRIEF * BRIEF_NS;
+    bool brief = ended - w->ended_then >= BRIEF * 3 / 4 && now - w->judged_ns < (uint64_t)BRIEF * BRIEF_NS;
     PR_SET(w->brief_until_ms, brief ? w->now_ms + BRIEF_MS : 0);
     w->ended_then = ended;
     w->judged_ns = now;
