@@ -137,19 +137,29 @@ local function take(u)
   return value
 end
 
+local function refuse_damaged()
+  error("these bytes are not a behaviour: they are damaged", 0)
+end
+
 -- How many of something follow: no more than there is.
 local function take_count(u)
   local n = take(u)
-  if type(n) ~= "number" or not (n >= 0 and n <= u.size - u.at + 1) then
-    error("these bytes are not a behaviour: they are damaged", 0)
-  end
+  if type(n) ~= "number" or not (n >= 0 and n <= u.size - u.at + 1) then refuse_damaged() end
   return n
+end
+
+-- Where something goes in a table. (NaN there, in compiled code, lets LuaJIT of Debian 12 raise its error from a stack
+-- that it has not brought up to date, and crash once in fifty times.)
+local function take_key(u)
+  local key = take(u)
+  if key == nil or key ~= key then refuse_damaged() end
+  return key
 end
 
 local function fill_table(u, t)
   for i = 1, take_count(u) do rawset(t, i, take(u)) end
   for _ = 1, take_count(u) do
-    local key = take(u)
+    local key = take_key(u)
     rawset(t, key, take(u))
   end
   -- Only once all is filled: none of this is seen by __newindex.
@@ -160,7 +170,7 @@ end
 local function fill_function(u, fn, env)
   local variables = u.variables
   for i = 1, take_count(u) do
-    local number = take(u)
+    local number = take_key(u)
     local first = variables[number]
     if first then
       upvaluejoin(fn, i, first[1], first[2])
@@ -170,7 +180,7 @@ local function fill_function(u, fn, env)
     end
   end
   for _ = 1, take_count(u) do
-    local name = take(u)
+    local name = take_key(u)
     rawset(env, name, take(u))
   end
 end
