@@ -178,11 +178,13 @@ static pr_status be_born(pr_runtime *rt, pr_worker *w, const pr_spawn *s, uint64
     if (!b.wake) {
         pr_make_ready_pinned(w, a, false);
     } else {
-        /* Its worker learns of it by a message. It is there: workers leave when all actors have ended. */
+        /* Its worker learns of it by a message, unless a shutdown has been faster: then it has ended, and the worker may have left. */
         b.wake->kind = PR_MSG_WAKE;
         b.wake->target = b.id;
-        pr_stack_push(&rt->workers[b.home - 1].control, b.wake);
-        pr_worker_wake(&rt->workers[b.home - 1]);
+        if (pr_stack_push(&rt->workers[b.home - 1].control, b.wake))
+            pr_worker_wake(&rt->workers[b.home - 1]);
+        else
+            pr_msg_free(w ? &w->pool : NULL, b.wake);
     }
     return PR_OK;
 }
