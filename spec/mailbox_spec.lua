@@ -482,7 +482,8 @@ describe("a sender that waits for room", function()
     assert.is_false(ok)
     assert.equal("timeout", err.kind)
     assert.equal(0, a:info().waiting)
-    a:kill()
+    pierrot.shutdown()
+    assert(pierrot.start { workers = 2, log = "none" })   -- with more time
     local b = pierrot.spawn { function(_, s) pierrot.sleep(s) end, mailbox = full }
     for _ = 1, 5 do assert.is_true(b:tell(0.01)) end
   end)
