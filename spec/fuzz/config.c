@@ -2,6 +2,8 @@
  * the options of start and spawn and the command line. What starts works, and ends; what does not says why. */
 #include "fuzz_lua.h"
 
+#include <unistd.h>
+
 #include "../../src/pierrot.h"
 
 static void quiet(void *context, pierrot_log_level level, const char *text, size_t size)
@@ -85,8 +87,11 @@ static void try_library(input *in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static lua_State *L;
-    if (!L)
+    if (!L) {
         L = open_script("spec/fuzz/config.lua");
+        const char *files = getenv("FUZZ_FILES");
+        HOLDS(!files || chdir(files) == 0);
+    }
     input in = {data, data + size};
     if (take(&in) & 1)
         try_library(&in);
