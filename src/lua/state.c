@@ -245,14 +245,17 @@ static int l_open_worker(lua_State *L)
     }
     /* What is typed at a prompt must be stoppable, and compiled code looks at nothing while it runs. */
     bool tested = x->explore && !x->explore->plain;   /* lives for milliseconds: what is compiled would cost more than it gains */
-    if (x->w->dispatcher->interpreted || tested)
-        luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
+    /* Nor is what runs once, here: and LuaJIT before 2023 may crash where memory is refused inside compiled code (its issue
+     * 906), while a start without enough of it must fail with an error. */
+    luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
     if (host)
         pr_lua_host_before(L, x, host);
     pr_lua_open(L, x);
     lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
     lua_insert(L, -2);
     lua_setfield(L, -2, "pierrot");
+    if (!x->w->dispatcher->interpreted && !tested)
+        luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_ON);
     if (host)
         pr_lua_host_after(L, x, host);
     count_cycles(L, x);
