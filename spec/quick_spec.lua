@@ -166,3 +166,150 @@ describe("a compiled tell", function()
     ]])
   end)
 end)
+
+-- The message is made by compiled code, and sent by a C function that ends the trace; what comes after it is another one.
+describe("a compiled ask", function()
+  it("brings every number of values, both ways", function()
+    assert.equal("ok\n", run [[
+      local pierrot = require "pierrot"
+      local Echo = { name = "echo", receive = function(_, ...) return ... end,
+        on = { count = function(_, ...) return select("#", ...) end } }
+      local near, far = pierrot.spawn { Echo, worker = "here" }, pierrot.spawn { Echo, worker = 2 }
+      local function values(...) return select("#", ...), (select(4, ...)) end
+      for i = 1, 2000 do
+        for _, echo in ipairs { near, far } do
+          assert(echo:ask(i) == i and echo:ask("x") == "x" and echo:ask(echo) == echo)
+          local a, b = echo:ask("x", i)
+          assert(a == "x" and b == i)
+          local c, d, e, f = echo:ask_within(5, i, true, "z")
+          assert(c == i and d == true and e == "z" and f == nil)
+          assert(values(echo:ask(nil)) == 1 and values(echo:ask("a", nil)) == 2 and values(echo:ask("a", nil, nil)) == 3)
+          local n, fourth = values(echo:ask(1, 2, 3, i, nil))
+          assert(n == 5 and fourth == i)
+          assert(values(echo:ask()) == 0)
+          assert(echo:ask("count") == 0 and echo:ask("count", i) == 1 and echo:ask("count", i, nil) == 2)
+          assert(pierrot.ask(echo, "count", 1, 2, 3, 4) == 4 and pierrot.ask_within(echo, 5, "count", nil) == 1)
+          local s, t = echo:ask("t", { i })
+          assert(s == "t" and t[1] == i and echo:ask({ i = i }).i == i)
+        end
+      end
+      print "ok"
+    ]])
+  end)
+
+  it("fails with what an interpreted one fails with", function()
+    assert.equal("failed 7\nfailed bad\ntimeout\ndead\ndeadlock\nthe same\n", run [[
+      local pierrot = require "pierrot"
+      local Server = { name = "server", on = {
+        fine = function(_, n) return n end,
+        raise = function(_, n) error { n = n } end,
+        bad = function() error("bad", 0) end,
+        late = function(self) self.asked = pierrot.defer() end,
+      } }
+      local good, bad
+      -- All are answered but one.
+      local function asks(n, what, within)
+        local failure
+        for i = 1, n do
+          local odd = i == n - 3
+          local to, message = odd and bad or good, odd and what or "fine"
+          local ok, value
+          if within then
+            ok, value = pcall(pierrot.ask_within, to, odd and within or 5, message, i)
+          else
+            ok, value = pcall(pierrot.ask, to, message, i)
+          end
+          if odd then
+            assert(not ok)
+            failure = value
+          else
+            assert(ok and value == i, tostring(value))
+          end
+        end
+        return failure
+      end
+      local function fresh() return pierrot.spawn { Server, restart = "temporary" } end
+      local function all(n)
+        local texts, kinds = {}, {}
+        local function note(err, more)
+          kinds[#kinds + 1] = err.kind .. (more and " " .. tostring(more) or "")
+          texts[#texts + 1] = (tostring(err):gsub("actor %d+%.%d+", "actor"):gsub("n = %d+", "n"):gsub("stack traceback.*", ""))
+        end
+        good, bad = fresh(), fresh()
+        local err = asks(n, "raise")
+        note(err, err.cause.n == n - 3 and 7)
+        bad = fresh()
+        err = asks(n, "bad", 5)
+        note(err, err.cause)
+        bad = fresh()
+        note(asks(n, "late", 0.01))
+        bad = fresh()
+        bad:kill()
+        while bad:is_alive() do pierrot.sleep(0.001) end
+        note(asks(n, "fine"))
+        bad = pierrot.self()
+        note(asks(n, "fine", 5))
+        return table.concat(kinds, "\n"), table.concat(texts, "\n")
+      end
+      local kinds, texts = all(5)
+      for _ = 1, 3 do
+        local hot_kinds, hot_texts = all(400)
+        assert(hot_kinds == kinds, hot_kinds)
+        assert(hot_texts == texts, hot_texts .. "\n-- instead of\n" .. texts)
+      end
+      print(kinds .. "\nthe same")
+    ]])
+  end)
+
+  it("says that it cannot wait, and sends nothing then", function()
+    assert.equal("refused\n400 9\n", (run([[
+      local pierrot = require "pierrot"
+      local Server = { start = function(self) self.n = 0 end, receive = function(self, n) self.n = self.n + 1 return n end,
+        on = { total = function(self) return self.n end } }
+      local server = pierrot.spawn(Server)
+      local inside = false
+      local function hot(from, to)
+        for i = from, to do assert(server:ask(i) == i) end
+      end
+      hot(1, 398)
+      local refused = 0
+      local function compare(a, b)
+        for i = 1, 2 do
+          local ok, err = pcall(hot, i, i)
+          if not ok and tostring(err):find("script%.lua:%d+: ask: cannot suspend here") then refused = refused + 1 end
+        end
+        return a < b
+      end
+      for _ = 1, 100 do table.sort({ 2, 1, 3 }, compare) end
+      print(refused >= 400 and "refused" or refused)
+      hot(399, 400)
+      print(server:ask "total", server:ask(9))
+    ]]):gsub("\t", " ")))
+  end)
+
+  it("waits no less than it was told to, in a busy worker, too", function()
+    assert.equal("20 neither early nor late\n", run [[
+      local pierrot = require "pierrot"
+      local Silent = { start = function(self) self.all = {} end,
+        receive = function(self, answer) if answer then return true end self.all[#self.all + 1] = pierrot.defer() end }
+      local silent = pierrot.spawn { Silent, worker = 1 }
+      local Asker = { receive = function(_, main)
+        for _ = 1, 200 do silent:ask(true) end
+        local wait = 0.02
+        for _ = 1, 5 do
+          local begun = pierrot.now()
+          while pierrot.now() - begun < 0.01 do end   -- the worker's own idea of the time is old now
+          local asked = pierrot.now()
+          local ok = pcall(pierrot.ask_within, silent, wait, false)
+          main:tell(not ok and pierrot.now() - asked >= wait)
+        end
+      end }
+      for _ = 1, 4 do pierrot.spawn({ Asker, worker = 1 }):tell(pierrot.self()) end
+      local n = 0
+      local late = pierrot.send_after(15, pierrot.self(), "late")
+      for _ = 1, 20 do n = n + (pierrot.receive(20) == true and 1 or 0) end
+      late:cancel()
+      print(n .. " neither early nor late")
+    ]])
+  end)
+end)

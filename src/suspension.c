@@ -93,7 +93,18 @@ void pr_actor_unwait(pr_worker *w, pr_actor *a)
         a->flags |= PR_FLAG_RESUME;
 }
 
-pr_wait *pr_actor_wait(pr_worker *w, uint8_t kind, uint64_t until_ms)
+/* Never early: what has passed of the running millisecond does not count. */
+static void limit(pr_worker *w, pr_wait *wait, uint64_t ms)
+{
+    if (wait->kind != PR_WAIT_SLEEP && ms > 0 && !w->rt->tick) {
+        pr_wheel_add_later(&w->wheel, &wait->alarm.timer, ms + 1);
+        return;
+    }
+    pr_worker_clock(w);
+    pr_wheel_add(&w->wheel, &wait->alarm.timer, w->now_ms + ms + (ms > 0));
+}
+
+pr_wait *pr_actor_wait(pr_worker *w, uint8_t kind, uint64_t ms)
 {
     pr_wait *wait = w->free_waits;
     if (wait)
@@ -107,8 +118,8 @@ pr_wait *pr_actor_wait(pr_worker *w, uint8_t kind, uint64_t until_ms)
     wait->actor = w->running;
     wait->kind = kind;
     w->running->wait = wait;
-    if (until_ms != UINT64_MAX)
-        pr_wheel_add(&w->wheel, &wait->alarm.timer, until_ms);
+    if (ms != UINT64_MAX)
+        limit(w, wait, ms);
     return wait;
 }
 

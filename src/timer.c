@@ -113,6 +113,11 @@ static void place_late(pr_wheel *w, pr_timer *t)
 
 static void detach(pr_wheel *w, pr_timer *t)
 {
+    if (t->later) {
+        t->later = false;
+        list_remove(&w->later, t);
+        return;
+    }
     if (t->due_ms < w->cursor_ms) {
         list_remove(&w->late, t);
     } else {
@@ -227,6 +232,7 @@ void pr_wheel_init(pr_wheel *w, uint64_t now_ms)
     w->late_unsorted = false;
     w->levels_used = 0;
     list_init(&w->late);
+    list_init(&w->later);
     for (size_t level = 0; level < PR_WHEEL_LEVELS; level++) {
         w->slots_used[level] = 0;
         for (size_t slot = 0; slot < PR_WHEEL_SLOTS; slot++)
@@ -245,6 +251,22 @@ void pr_wheel_add(pr_wheel *w, pr_timer *t, uint64_t due_ms)
     if (due_ms < w->wake_ms)
         w->wake_ms = due_ms;
     w->count++;
+}
+
+void pr_wheel_add_later(pr_wheel *w, pr_timer *t, uint64_t ms)
+{
+    assert(!pr_timer_armed(t));
+    t->due_ms = ms;
+    t->later = true;
+    list_append(&w->later, t);
+}
+
+void pr_wheel_begin(pr_wheel *w, uint64_t now_ms)
+{
+    for (pr_timer *t; (t = w->later.head) != NULL;) {
+        detach(w, t);
+        pr_wheel_add(w, t, t->due_ms > UINT64_MAX - now_ms ? UINT64_MAX : now_ms + t->due_ms);
+    }
 }
 
 bool pr_wheel_cancel(pr_wheel *w, pr_timer *t)

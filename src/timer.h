@@ -25,6 +25,7 @@ typedef struct pr_timer {
     struct pr_timer *next;
     struct pr_timer **link; /* what points at this timer; NULL: not armed */
     uint64_t due_ms;
+    bool later;             /* its time has not begun: see pr_wheel_add_later */
 } pr_timer;
 
 /* First in, first out; `tail` is where the next one is linked. */
@@ -38,7 +39,8 @@ enum { PR_WHEEL_BITS = 6, PR_WHEEL_SLOTS = 1 << PR_WHEEL_BITS, PR_WHEEL_LEVELS =
 
 /* About 11 KiB. Read `count` freely; the rest is timer.c's, which says what it means. */
 typedef struct pr_wheel {
-    size_t count; /* armed timers */
+    size_t count; /* armed timers whose time has begun */
+    pr_timer_list later;
     uint64_t wake_ms;
     uint64_t cursor_ms;
     uint64_t late_last_ms;
@@ -56,6 +58,14 @@ void pr_wheel_init(pr_wheel *w, uint64_t now_ms);
 /* Arms `t`, which must not be armed. A due time that has passed is allowed: the timer comes out of
  * the next pr_wheel_pop, in its place among the others by due time. O(1). */
 void pr_wheel_add(pr_wheel *w, pr_timer *t, uint64_t due_ms);
+
+/* Arms `t`, which must not be armed, for `ms` after the time of the next pr_wheel_begin: for an owner that looks at the clock
+ * often, but not for each timer, most of which are cancelled before. Until then pr_wheel_pop and pr_wheel_next_ms know nothing
+ * of it. O(1). */
+void pr_wheel_add_later(pr_wheel *w, pr_timer *t, uint64_t ms);
+
+/* The time of those begins, in the order in which they were added. */
+void pr_wheel_begin(pr_wheel *w, uint64_t now_ms);
 
 /* Disarms `t`, which is armed in this wheel or not at all. True if it was armed. O(1). */
 bool pr_wheel_cancel(pr_wheel *w, pr_timer *t);

@@ -135,6 +135,8 @@ void pr_worker_clock(pr_worker *w)
     w->clock_in = w->clock_every;
     if (now > w->now_ms)
         w->now_ms = now;
+    if (w->wheel.later.head)
+        pr_wheel_begin(&w->wheel, w->now_ms);
     pr_worker_note_processor(w);
     if (w->rt->tick)
         pr_tick_look(w);

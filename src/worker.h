@@ -267,8 +267,9 @@ uint32_t pr_unstash(pr_worker *w, pr_actor *a);             /* puts all back in 
 void pr_actor_told_to_stop(pr_worker *w, pr_actor *a, pr_msg *m);
 /* --- suspension.c */
 
-/* Suspends the handler in hand; ops then return PR_SUSPENDED. until_ms UINT64_MAX: no limit. NULL: no memory. */
-pr_wait *pr_actor_wait(pr_worker *w, uint8_t kind, uint64_t until_ms);
+/* Suspends the handler in hand, for `ms` milliseconds at most (UINT64_MAX: no limit), never less; ops then return PR_SUSPENDED. But
+ * for a sleep, the time begins when this worker looks at the clock next. NULL: no memory. */
+pr_wait *pr_actor_wait(pr_worker *w, uint8_t kind, uint64_t ms);
 /* Gives it back to the pool. */
 void pr_wait_free(pr_worker *w, pr_wait *wait);
 /* A message of it that waits for room in a mailbox does not any more: before the handler goes on. */

@@ -72,12 +72,14 @@ core.metatables(travelling)
 -- Refs by place, for compiled code: see quick.lua and dispatch.lua.
 local spawn_quick, stop_self
 if inside then
-  local refs, answer_ask = {}
+  local refs = {}
   for i = 1, core.dispatch.ref_places do
     refs[i] = false
   end
-  pierrot.tell, pierrot.sender, answer_ask, spawn_quick, stop_self = require "pierrot.quick"(core, refs, travelling)
-  require "pierrot.dispatch"(core.dispatch, refs, travelling, answer_ask,
+  local quick = require "pierrot.quick"(core, refs, travelling, pierrot.ask, pierrot.ask_within, finish)
+  pierrot.tell, pierrot.sender, pierrot.ask, pierrot.ask_within = quick.tell, quick.sender, quick.ask, quick.ask_within
+  spawn_quick, stop_self = quick.spawn, quick.stop_self
+  require "pierrot.dispatch"(core.dispatch, refs, travelling, quick.answer,
                              core.explored and require "pierrot.testing.faults"(core))
 end
 

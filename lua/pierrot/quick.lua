@@ -1,4 +1,4 @@
--- tell, sender, the reply of a handler, spawn without options, and stop, for workers: each is one function with two
+-- tell, ask, sender, the reply of a handler, spawn without options, and stop, for workers: each is one function with two
 -- ways through it. Interpreted, it calls a C function of core, which is the quicker way there. In compiled code it
 -- calls C through the FFI, which, unlike a C function, does not end the trace: that makes a hot tell three times as
 -- fast. How the two are told apart: recorder.lua.
@@ -23,6 +23,8 @@ typedef struct pr_quick {
   int (*tell_string)(double target, const char *s, uint32_t len);
   int (*tell_string_number)(double target, const char *s, uint32_t len, double value);
   int (*tell_out)(double target, int count);
+  int (*ask_string_number)(double target, double within, const char *s, uint32_t len, double value);
+  int (*ask_out)(double target, double within, int count);
   int (*answer_out)(int count);
   int (*sender_place)(void);
   double (*spawn)(double behaviour, int count);
@@ -33,8 +35,9 @@ typedef struct pr_quick {
 local NIL, FALSE, TRUE, NUMBER, STRING, REF, BLOB = 0, 1, 2, 3, 4, 5, 6    -- enum pr_tag
 local SENT, ENOUGH = 0, 2                                                  -- quick.c
 
--- refs: the table of refs by place; metatables: those that travel.
-return function(core, refs, metatables)
+-- refs: the table of refs by place; metatables: those that travel; ask, ask_within: the C function's way; finish: what
+-- they end with.
+return function(core, refs, metatables, core_ask, core_ask_within, finish)
   local type, select, pcall, tonumber = type, select, pcall, tonumber
   local MOST_BYTES = core.message_limit and core.message_limit / 4 or 1e9
   local core_tell, core_sender, core_answer = core.tell, core.sender, core.dispatch.answer
@@ -45,6 +48,8 @@ return function(core, refs, metatables)
   local tell_number, tell_string = functions.tell_number, functions.tell_string
   local tell_string_number = functions.tell_string_number
   local tell_out, answer_out, sender_place = functions.tell_out, functions.answer_out, functions.sender_place
+  local ask_string_number, ask_out = functions.ask_string_number, functions.ask_out
+  local ask_made, resumed = core.ask_made, core.resumed
   local spawn_out, quick_stop = functions.spawn, functions.stop_self
   local core_spawn, core_stop, ref_of = core.spawn, core.stop_self, quick.ref_of
   local newest, newest_number = false, 0   -- who has been spawned last by compiled code: mostly told something next
@@ -122,6 +127,18 @@ return function(core, refs, metatables)
     return true
   end
 
+  -- All of one to three values. At most one table, and that one last.
+  local function put_all(n, first, second, third)
+    if n == 1 then
+      return put(0, first)
+    elseif n == 2 then
+      return type(first) ~= "table" and put(0, first) and put(1, second)
+    elseif n == 3 then
+      return type(first) ~= "table" and type(second) ~= "table" and put(0, first) and put(1, second) and put(2, third)
+    end
+    return false
+  end
+
   local function sent(result)
     if result == SENT then
       return true
@@ -137,23 +154,14 @@ return function(core, refs, metatables)
     local to = numbers[ref] or ref == newest and newest_number or found(ref)
     if not to then
       return false
-    elseif n == 1 then
-      if type(first) == "number" then
-        return sent(tell_number(to, first))
-      elseif type(first) == "string" then
-        return #first < MOST_BYTES and sent(tell_string(to, first, #first))
-      end
-      return put(0, first) and sent(tell_out(to, 1))
-    elseif n == 2 then
-      if type(first) == "string" and type(second) == "number" then
-        return #first < MOST_BYTES and sent(tell_string_number(to, first, #first, second))
-      end
-      return type(first) ~= "table" and put(0, first) and put(1, second) and sent(tell_out(to, 2))
-    elseif n == 3 then
-      return type(first) ~= "table" and type(second) ~= "table" and put(0, first) and put(1, second) and put(2, third)
-        and sent(tell_out(to, 3))
+    elseif n == 1 and type(first) == "number" then
+      return sent(tell_number(to, first))
+    elseif n == 1 and type(first) == "string" then
+      return #first < MOST_BYTES and sent(tell_string(to, first, #first))
+    elseif n == 2 and type(first) == "string" and type(second) == "number" then
+      return #first < MOST_BYTES and sent(tell_string_number(to, first, #first, second))
     end
-    return false
+    return put_all(n, first, second, third) and sent(tell_out(to, n))
   end
 
   -- Functions with `...` that LuaJIT compiles take their values at once, and pass them on one by one. In a trace that
@@ -174,6 +182,55 @@ return function(core, refs, metatables)
       end
     end
     return core_tell(ref, ...)
+  end
+
+  -- An ask has two halves: the message is made here, and a C function sends it and suspends the handler. That one ends
+  -- the trace, and what comes after it is another one. `within`: below 0, as usual. False: it does not go this way.
+  local function made(ref, within, n, first, second, third)
+    local to = numbers[ref] or found(ref)
+    if not to or first == "start_child" then   -- that one's code is carried
+      return false
+    elseif n == 2 and type(first) == "string" and type(second) == "number" then
+      return #first < MOST_BYTES and ask_string_number(to, within, first, #first, second) == SENT
+    end
+    return put_all(n, first, second, third) and ask_out(to, within, n) == SENT
+  end
+
+  -- Called last: a trace cannot return from a function with `...` that it has not entered.
+  local function wait(ref, within)
+    local count, first, second, third = ask_made()
+    if count == 1 then
+      return first
+    elseif count == 0 then
+      return
+    elseif count == 2 then
+      return first, second
+    elseif count == 3 then
+      return first, second, third
+    elseif count == nil then
+      return finish(ref, within, nil, first, second)
+    end
+    return finish(ref, within, resumed())
+  end
+
+  local function ask(ref, ...)
+    if compiling and type(ref) == "userdata" then
+      local n, first, second, third = select("#", ...), ...
+      if made(ref, -1, n, first, second, third) then
+        return wait(ref)
+      end
+    end
+    return core_ask(ref, ...)
+  end
+
+  local function ask_within(ref, seconds, ...)
+    if compiling and type(ref) == "userdata" and type(seconds) == "number" and seconds >= 0 then
+      local n, first, second, third = select("#", ...), ...
+      if made(ref, seconds, n, first, second, third) then
+        return wait(ref, seconds)
+      end
+    end
+    return core_ask_within(ref, seconds, ...)
   end
 
   local function sender()
@@ -206,15 +263,8 @@ return function(core, refs, metatables)
   end
 
   local function spawn_quickly(behaviour, n, first, second, third)
-    if n == 0 then
-      return spawn_out(behaviour, 0)
-    elseif n == 1 then
-      return put(0, first) and spawn_out(behaviour, 1) or 0
-    elseif n == 2 then
-      return type(first) ~= "table" and put(0, first) and put(1, second) and spawn_out(behaviour, 2) or 0
-    elseif n == 3 then
-      return type(first) ~= "table" and type(second) ~= "table" and put(0, first) and put(1, second) and put(2, third)
-        and spawn_out(behaviour, 3) or 0
+    if n == 0 or put_all(n, first, second, third) then
+      return spawn_out(behaviour, n)
     end
     return 0
   end
@@ -250,9 +300,12 @@ return function(core, refs, metatables)
   end
 
   recorder.watch(tell)
+  recorder.watch(ask)
+  recorder.watch(ask_within)
   recorder.watch(sender)
   recorder.watch(answer)
   recorder.watch(spawn)
   recorder.watch(stop_self)
-  return tell, sender, answer, spawn, stop_self
+  return { tell = tell, ask = ask, ask_within = ask_within, sender = sender, answer = answer, spawn = spawn,
+           stop_self = stop_self }
 end

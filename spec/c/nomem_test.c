@@ -26,7 +26,7 @@ static pr_outcome worker_receive(pr_worker *w, pr_actor *a, pr_msg *m)
         return PR_DONE;
     }
     case 'z':   /* sleeps for a millisecond */
-        return pr_actor_wait(w, PR_WAIT_SLEEP, w->now_ms + 1) ? PR_SUSPENDED : PR_FAILED;
+        return pr_actor_wait(w, PR_WAIT_SLEEP, 1) ? PR_SUSPENDED : PR_FAILED;
     default:
         return PR_DONE;
     }

@@ -289,8 +289,9 @@ static pr_outcome take(pr_worker *w, pr_actor *a, pr_msg *m)
     act(w, a, b);
     if (!b->floats && world.left > 0 && dice(10) == 0) {
         world.left--;
-        b->wake_ms = now_ms() + dice(30);
-        if (pr_actor_wait(w, PR_WAIT_SLEEP, b->wake_ms)) {
+        uint64_t ms = dice(30);
+        b->wake_ms = now_ms() + ms;
+        if (pr_actor_wait(w, PR_WAIT_SLEEP, ms)) {
             b->inside = true;
             return PR_SUSPENDED;
         }

@@ -92,6 +92,44 @@ static void fires_in_order_of_due_time_then_of_adding(void **state)
     assert_int_equal(w.count, 0);
 }
 
+static void a_time_that_begins_later_is_in_nobodys_way(void **state)
+{
+    (void)state;
+    pr_wheel w;
+    pr_timer t[5] = {0};
+    pr_wheel_init(&w, 100);
+    pr_wheel_add_later(&w, &t[0], 20);
+    pr_wheel_add_later(&w, &t[1], 10);
+    pr_wheel_add_later(&w, &t[2], 20);
+    pr_wheel_add_later(&w, &t[3], UINT64_MAX - 100);
+    assert_true(pr_timer_armed(&t[0]));
+    assert_int_equal(w.count, 0);
+    assert_true(pr_wheel_next_ms(&w) == UINT64_MAX);
+    assert_null(pr_wheel_pop(&w, 1000));
+    assert_true(pr_wheel_cancel(&w, &t[0]));
+    assert_false(pr_wheel_cancel(&w, &t[0]));
+    pr_wheel_begin(&w, 2000);
+    assert_int_equal(w.count, 3);
+    assert_int_equal(t[1].due_ms, 2010);
+    assert_true(t[3].due_ms == UINT64_MAX);
+    pr_wheel_add(&w, &t[4], 2020);
+    pr_wheel_begin(&w, 2009);   /* none are left whose time would begin */
+    assert_null(pr_wheel_pop(&w, 2009));
+    assert_ptr_equal(pr_wheel_pop(&w, 2020), &t[1]);
+    assert_ptr_equal(pr_wheel_pop(&w, 2020), &t[2]);
+    assert_ptr_equal(pr_wheel_pop(&w, 2020), &t[4]);
+    assert_null(pr_wheel_pop(&w, 2020));
+    /* Once it has fired or been cancelled it may be armed either way. */
+    pr_wheel_add(&w, &t[0], 2030);
+    pr_wheel_add_later(&w, &t[1], 5);
+    assert_true(pr_wheel_cancel(&w, &t[1]));
+    pr_wheel_add(&w, &t[1], 2025);
+    assert_ptr_equal(pr_wheel_pop(&w, 2030), &t[1]);
+    assert_ptr_equal(pr_wheel_pop(&w, 2030), &t[0]);
+    assert_true(pr_wheel_cancel(&w, &t[3]));
+    assert_int_equal(w.count, 0);
+}
+
 static void late_timers_come_first_and_in_order(void **state)
 {
     (void)state;
@@ -429,7 +467,12 @@ static void add_or_cancel(round_state *s)
     pr_timer *t = &s->timers[below(&s->r, MODEL_TIMERS)];
     if (!pr_timer_armed(t)) {
         uint64_t due_ms = some_due_ms(s);
-        pr_wheel_add(&s->wheel, t, due_ms);
+        if (due_ms >= s->now_ms && below(&s->r, 4) == 0) {
+            pr_wheel_add_later(&s->wheel, t, due_ms - s->now_ms);
+            pr_wheel_begin(&s->wheel, s->now_ms);
+        } else {
+            pr_wheel_add(&s->wheel, t, due_ms);
+        }
         model_add(&s->model, t, due_ms);
         CHECK(s, pr_timer_armed(t));
         CHECK(s, t->due_ms == due_ms);
@@ -531,6 +574,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(starts_empty),
         cmocka_unit_test(fires_in_order_of_due_time_then_of_adding),
+        cmocka_unit_test(a_time_that_begins_later_is_in_nobodys_way),
         cmocka_unit_test(late_timers_come_first_and_in_order),
         cmocka_unit_test(a_clock_that_steps_back_fires_nothing_early),
         cmocka_unit_test(may_be_changed_between_two_pops),

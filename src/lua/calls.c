@@ -424,14 +424,19 @@ typedef struct timer_handle {
     pr_user_timer *timer;   /* NULL: cancelled, or its runtime has ended */
 } timer_handle;
 
+uint64_t pr_lua_ms(double seconds)
+{
+    double ms = ceil(seconds * 1000 - 1e-9);
+    return ms >= 9e15 ? UINT64_MAX : (uint64_t)ms;
+}
+
 uint64_t pr_lua_check_ms(lua_State *L, int index, const char *what, int level)
 {
     double seconds = lua_type(L, index) == LUA_TNUMBER ? lua_tonumber(L, index) : -1;
     if (!(seconds >= 0))
         pr_lua_raise(L, level, "%s: a number of seconds, 0 or more, expected, got %s", what,
                      lua_type(L, index) == LUA_TNUMBER ? lua_tostring(L, index) : luaL_typename(L, index));
-    double ms = ceil(seconds * 1000 - 1e-9);
-    return ms >= 9e15 ? UINT64_MAX : (uint64_t)ms;
+    return pr_lua_ms(seconds);
 }
 
 static int send_timer(lua_State *L, bool every, const char *what)

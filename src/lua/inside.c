@@ -38,17 +38,9 @@ int pr_lua_stand_back(lua_State *L)
     return 1;
 }
 
-static uint64_t due(pr_worker *w, uint64_t ms)
-{
-    if (ms == UINT64_MAX)
-        return UINT64_MAX;
-    pr_worker_clock(w);
-    return w->now_ms + ms + (ms > 0);   /* the running millisecond does not count: never early */
-}
-
 static pr_wait *wait_or_raise(lua_State *L, pr_lua *x, uint8_t kind, uint64_t ms, int level)
 {
-    pr_wait *wait = pr_actor_wait(x->w, kind, due(x->w, ms));
+    pr_wait *wait = pr_actor_wait(x->w, kind, ms);
     if (!wait)
         pr_lua_raise(L, level, "not enough memory to wait");
     return wait;
@@ -58,25 +50,22 @@ static pr_wait *wait_or_raise(lua_State *L, pr_lua *x, uint8_t kind, uint64_t ms
 
 static int no_reply(lua_State *L, const char *kind, const char *text)
 {
-    lua_pushboolean(L, 0);
+    lua_pushnil(L);
     lua_pushstring(L, kind);
     lua_pushstring(L, text);
     return 3;
 }
 
-/* ask from the wrapper in Lua: values from `from`. -> true, values... | false, kind, message, traceback, cause */
-static int ask(lua_State *L, int from, uint64_t ms)
+/* -> their number, values... | nil, kind, message, when nobody is asked | false, kind, message, traceback, cause */
+static int send_and_wait(lua_State *L, pr_lua *x, pr_msg *m, uint64_t target, uint64_t ms)
 {
-    pr_lua *x = pr_lua_of(L);
     pr_worker *w = x->w;
-    pr_lua_check_yieldable(L, x, "ask", 2);
     pr_actor *self = w->running;
-    uint64_t target = pr_lua_target(L, x, 1, "ask", 2), me = PR_GET(self->id);
-    pr_msg *m = pr_lua_encode(L, x, from, "message", 2);
+    uint64_t me = PR_GET(self->id);
     m->kind = PR_MSG_USER;
     m->target = target;
     m->sender = me;
-    pr_wait *wait = pr_actor_wait(w, PR_WAIT_ASK, due(w, ms));
+    pr_wait *wait = pr_actor_wait(w, PR_WAIT_ASK, ms);
     if (!wait) {
         pr_msg_free(&w->pool, m);
         return pr_lua_raise(L, 2, "not enough memory to ask");
@@ -107,10 +96,48 @@ static int ask(lua_State *L, int from, uint64_t ms)
     return pr_lua_suspend(L);
 }
 
-static int l_ask(lua_State *L)
+/* ask from the wrapper in Lua: values from `from`. */
+static int ask(lua_State *L, int from, uint64_t ms)
 {
     pr_lua *x = pr_lua_of(L);
-    return ask(L, 2, (uint64_t)(x->rt->config.ask_timeout * 1000));
+    pr_lua_check_yieldable(L, x, "ask", 2);
+    uint64_t target = pr_lua_target(L, x, 1, "ask", 2);
+    return send_and_wait(L, x, pr_lua_encode(L, x, from, "message", 2), target, ms);
+}
+
+static uint64_t usual_ms(const pr_lua *x) { return (uint64_t)(x->rt->config.ask_timeout * 1000); }
+
+static int l_ask(lua_State *L)
+{
+    return ask(L, 2, usual_ms(pr_lua_of(L)));
+}
+
+/* ask_made(): with the message that compiled code has made: quick.c */
+static int l_ask_made(lua_State *L)
+{
+    pr_lua *x = pr_lua_here;
+    pr_lua_check_yieldable(L, x, "ask", 2);
+    pr_msg *m = x->asked;
+    x->asked = NULL;
+    return send_and_wait(L, x, m, m->target, x->asked_within < 0 ? usual_ms(x) : pr_lua_ms(x->asked_within));
+}
+
+/* resumed(): all that a handler has just been resumed with, after an ask */
+static int l_resumed(lua_State *L)
+{
+    pr_lua *x = pr_lua_here;
+    const pr_msg *reply = x->w->resumed->reply;
+    lua_settop(L, 0);
+    if (!reply) {
+        lua_pushboolean(L, 0);
+        lua_rawgeti(L, LUA_REGISTRYINDEX, x->timeout_text);
+        return 2;
+    }
+    if (reply->kind == PR_MSG_REPLY)
+        lua_pushinteger(L, reply->count);
+    else
+        lua_pushboolean(L, 0);
+    return 1 + pr_lua_decode(L, x, reply, 0);
 }
 
 static int l_ask_within(lua_State *L)
@@ -269,7 +296,7 @@ static int l_chores(lua_State *L)
 void pr_lua_open_inside(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg functions[] = {
-        {"ask", l_ask}, {"ask_within", l_ask_within}, {"sleep", l_sleep}, {"yield", l_yield}, 
+        {"ask", l_ask}, {"ask_within", l_ask_within}, {"ask_made", l_ask_made}, {"resumed", l_resumed}, {"sleep", l_sleep}, {"yield", l_yield}, 
         {"await", l_await}, {"await_start", l_await_start}, {"self", l_self}, {"parent", l_parent}, {"stop_self", l_stop_self}, {"yieldable", l_yieldable},
         {"check_wait", l_check_wait}, {"block", l_block}, {"chores", l_chores},
         {"become_script", pr_lua_become_script}, {NULL, NULL}};

@@ -186,7 +186,10 @@ static pr_outcome resume(pr_worker *w, pr_actor *a)
     switch (wait->kind) {
     case PR_WAIT_ASK:
         if (wait->reply) {
-            lua_pushboolean(co->L, wait->reply->kind == PR_MSG_REPLY);
+            if (wait->reply->kind == PR_MSG_REPLY)
+                lua_pushinteger(co->L, wait->reply->count);
+            else
+                lua_pushboolean(co->L, 0);
             n = pr_lua_decode_to(co->L, x, wait->reply, 0);
             if (n < 0) {   /* no memory for the reply: an error of the ask */
                 lua_pop(x->L, 1);

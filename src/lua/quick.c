@@ -58,15 +58,20 @@ static int tell_string(double target, const char *s, uint32_t len)
     return send(w, target, m, 1);
 }
 
+static inline pr_msg *string_number(pr_worker *w, const char *s, uint32_t len, double value)
+{
+    size_t size = pr_wire_size_bytes(len) + 9;
+    pr_msg *m = size <= PR_MSG_SMALLEST ? pr_msg_new_small(&w->pool, size) : pr_msg_new(&w->pool, size);
+    if (m)
+        put_number(pr_wire_put_string(m->data, s, len), value);
+    return m;
+}
+
 static int tell_string_number(double target, const char *s, uint32_t len, double value)
 {
     pr_worker *w = pr_lua_here->w;
-    size_t size = pr_wire_size_bytes(len) + 9;
-    pr_msg *m = size <= PR_MSG_SMALLEST ? pr_msg_new_small(&w->pool, size) : pr_msg_new(&w->pool, size);
-    if (!m)
-        return REFUSED;
-    put_number(pr_wire_put_string(m->data, s, len), value);
-    return send(w, target, m, 2);
+    pr_msg *m = string_number(w, s, len, value);
+    return m ? send(w, target, m, 2) : REFUSED;
 }
 
 /* A message of one value of nine bytes. */
@@ -129,6 +134,32 @@ static int tell_out(double target, int count)
     pr_lua *x = pr_lua_here;
     pr_msg *m = message_of(x, count);
     return m ? send(x->w, target, m, (uint32_t)count) : REFUSED;
+}
+
+/* Asks: the message is made here; core.ask_made, a C function, sends it and waits. */
+static int made(pr_lua *x, double target, double within, pr_msg *m, uint32_t count)
+{
+    if (!m)
+        return REFUSED;
+    if (x->asked)   /* a call that could not wait has left it */
+        pr_msg_free(&x->w->pool, x->asked);
+    m->count = (uint16_t)count;
+    m->target = (uint64_t)target;
+    x->asked = m;
+    x->asked_within = within;
+    return SENT;
+}
+
+static int ask_string_number(double target, double within, const char *s, uint32_t len, double value)
+{
+    pr_lua *x = pr_lua_here;
+    return made(x, target, within, string_number(x->w, s, len, value), 2);
+}
+
+static int ask_out(double target, double within, int count)
+{
+    pr_lua *x = pr_lua_here;
+    return made(x, target, within, message_of(x, count), (uint32_t)count);
 }
 
 /* Pushes a ref where compiled code finds it, if that takes no memory. */
@@ -282,6 +313,8 @@ typedef struct pr_quick {
     int (*tell_string)(double target, const char *s, uint32_t len);
     int (*tell_string_number)(double target, const char *s, uint32_t len, double value);
     int (*tell_out)(double target, int count);
+    int (*ask_string_number)(double target, double within, const char *s, uint32_t len, double value);
+    int (*ask_out)(double target, double within, int count);
     int (*answer_out)(int count);
     int (*sender_place)(void);
     double (*spawn)(double behaviour, int count);
@@ -290,7 +323,7 @@ typedef struct pr_quick {
 
 void pr_lua_open_quick(lua_State *L, pr_lua *x)
 {
-    static pr_quick quick = {tell_number, tell_string, tell_string_number, tell_out, answer_out, sender_place, spawn, stop_self};
+    static pr_quick quick = {tell_number, tell_string, tell_string_number, tell_out, ask_string_number, ask_out, answer_out, sender_place, spawn, stop_self};
     static const luaL_Reg functions[] = {{"number_of", l_number_of}, {"stand_back", pr_lua_stand_back}, {"ref_of", l_ref_of},
                                          {"behaviour_number", l_behaviour_number}, {NULL, NULL}};
     lua_newtable(L);

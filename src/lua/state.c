@@ -254,7 +254,7 @@ static int l_open_worker(lua_State *L)
     lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
     lua_insert(L, -2);
     lua_setfield(L, -2, "pierrot");
-    if (!x->w->dispatcher->interpreted && !tested)
+    if (!x->w->dispatcher->interpreted && !tested && !x->budget.limit)
         luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_ON);
     if (host)
         pr_lua_host_after(L, x, host);
@@ -323,6 +323,8 @@ void pr_lua_close_worker(pr_worker *w)
     pr_heap_destroy(&x->heap);
     pr_lua_close_output(x);
     pr_lua_close_actors(x);
+    if (x->asked)
+        pr_msg_free(&w->pool, x->asked);
     pr_free(x);
     w->state = NULL;
 }
