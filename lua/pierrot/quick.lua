@@ -1,5 +1,5 @@
--- tell, ask, sender, the reply of a handler, spawn without options, and stop, for workers: each is one function with two
--- ways through it. Interpreted, it calls a C function of core, which is the quicker way there. In compiled code it
+-- tell, ask, sender, the reply of a handler, spawn without options, and stop, for workers: each is one function with
+-- two ways through it. Interpreted, it calls a C function of core, which is the quicker way there. In compiled code it
 -- calls C through the FFI, which, unlike a C function, does not end the trace: that makes a hot tell three times as
 -- fast. How the two are told apart: recorder.lua.
 --
