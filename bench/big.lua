@@ -59,7 +59,7 @@ local function run(parameters)
   local sink = pierrot.spawn(Sink, pierrot.self(), actors)
   local members = {}
   for i = 1, actors do members[i] = pierrot.spawn(Member, i, pings, sink) end
-  for i = 1, actors do members[i]:tell("neighbours", members) end
+  for i = 1, actors do members[i]:ask("neighbours", members) end   -- before any ping of another one
 
   local started = pierrot.now()
   for i = 1, actors do members[i]:tell("pong") end

@@ -1,6 +1,7 @@
 --- Independent pairs: `pairs` pairs of actors play pingpong with a number, all at once, `round_trips` times each.
 -- With `across` 0 the runtime places them; with 1 one of each pair is on worker 1, the other on worker 2, so that every
--- message crosses, and both workers are busy with the other pairs meanwhile.
+-- message crosses, and both workers are busy with the other pairs meanwhile; with 2 each pair is together, the pairs on
+-- the workers in turn.
 -- An operation is a message. With `across` its time is the workers' (two, so twice what passes for all).
 -- Timed from before the pairs are told to begin to the last one's word. The result is the number of catches.
 
@@ -32,9 +33,11 @@ local Player = {
 
 local function run(parameters)
   local count, round_trips, across = parameters.pairs, parameters.round_trips, parameters.across == 1
+  local workers = pierrot.stats().workers
   local players, main = {}, pierrot.self()
   for i = 1, 2 * count do
-    players[i] = pierrot.spawn { Player, main, worker = across and (i - 1) % 2 + 1 or nil }
+    local worker = across and (i - 1) % 2 + 1 or parameters.across == 2 and math.floor((i - 1) / 2) % workers + 1 or nil
+    players[i] = pierrot.spawn { Player, main, worker = worker }
   end
   for i = 1, 2 * count, 2 do
     players[i]:ask("partner", players[i + 1])

@@ -118,6 +118,12 @@ return {
     parameters = { pairs = 16, round_trips = 60000, across = 0 },
   },
   {
+    name = "pairs_placed", program = "pairs", peers = { "one worker" },
+    about = "the same, with the pairs on the workers in turn",
+    op = "message",
+    parameters = { pairs = 16, round_trips = 60000, across = 2 },
+  },
+  {
     name = "nbody_alone", program = "nbody", peers = { "one worker" },
     about = "solar systems, on all workers and on one",
     op = "step",

@@ -47,6 +47,7 @@ local tiny = {
   nbody = { actors = 3, messages = 2, steps = 20 },
   cross = { pairs = 3, round_trips = 100, across = 1 },
   pairs = { pairs = 3, round_trips = 100, across = 0 },
+  pairs_placed = { pairs = 3, round_trips = 100, across = 2 },
   nbody_alone = { actors = 3, messages = 2, steps = 20 },
   wake = { wakes = 20 },
   cold = { backlog = 50, probes = 20 },

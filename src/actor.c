@@ -35,7 +35,7 @@ static bool grow(pr_actor_table *t)
     if (!slab)
         return false;
     for (uint32_t i = PR_SLAB; i-- > 0;) {
-        pr_actor *a = &slab[i];
+        pr_actor *a = &slab[pr_actor_place(first + i)];
         atomic_store_explicit(&a->mailbox.head, PR_STACK_CLOSED, memory_order_relaxed);
         atomic_store_explicit(&a->control.head, PR_STACK_CLOSED, memory_order_relaxed);
         PR_SET(a->sched, PR_PINNED);

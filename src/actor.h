@@ -297,17 +297,30 @@ void pr_actor_note_generation(pr_actor_table *t, uint32_t generation);
 /* Gives the record back. Its id must have been cleared and its stacks closed. */
 void pr_actor_free(pr_actor_table *t, pr_actor_cache *cache, pr_actor *a);
 
+/* Where in its slab a slot's record lies. In the first slab not in the order of slots: actors that were made together often have
+ * their turns in that order, over and over, and processors, which find equal strides from page to page, fetch what would come
+ * next: the records of another worker's actors, who then waits for them at each turn. (One pair of actors made after eight
+ * that play on the other worker: 170 to 370 ns a message, 33 with this.) The others are in order: so many actors are not in
+ * the caches anyway, and fetching ahead is what they live by (100,000 told in turn: 90 ns, and 265 with this). */
+static inline uint32_t pr_actor_place(uint32_t slot)
+{
+    if (slot >= PR_SLAB)
+        return slot & (PR_SLAB - 1);
+    uint32_t place = slot * 709 & (PR_SLAB - 1);   /* odd: none comes twice, and the shift can be undone */
+    return place ^ place >> PR_SLAB_BITS / 2;
+}
+
 /* The record of a slot, whoever lives there now; NULL when there never was one. */
 static inline pr_actor *pr_actor_slot(pr_actor_table *t, uint32_t slot)
 {
     pr_actor *slab = atomic_load_explicit(&t->slabs[slot >> PR_SLAB_BITS], memory_order_acquire);
-    return slab ? &slab[slot & (PR_SLAB - 1)] : NULL;
+    return slab ? &slab[pr_actor_place(slot)] : NULL;
 }
 
 /* The same for a slot that is known to exist: of a relative, say. */
 static inline pr_actor *pr_actor_at(pr_actor_table *t, uint32_t slot)
 {
-    return &atomic_load_explicit(&t->slabs[slot >> PR_SLAB_BITS], memory_order_acquire)[slot & (PR_SLAB - 1)];
+    return &atomic_load_explicit(&t->slabs[slot >> PR_SLAB_BITS], memory_order_acquire)[pr_actor_place(slot)];
 }
 
 /* The record of a living actor, or NULL. It may end at any moment unless the caller owns it. */

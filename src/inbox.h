@@ -9,7 +9,8 @@
  * pointer, and those that hold shared values or belong to a timer.
  *
  * Order. Claims are in one order, and what happened before a claim has claimed before it: a tells c, and then b, which
- * tells c: c gets the message of a first, whichever threads they run on.
+ * tells c: c gets the message of a first, whichever threads they run on; unless b is new, for what it is told before its first
+ * turn does not go this way (nor do orders, or what a bounded mailbox has no room for).
  *
  * The ring has a bound, mailboxes do not. The writer that finds no room sets OVERFLOW in `tail` and opens the stack
  * `more`; while the bit is set nobody claims lines, and all push there. The reader empties the ring up to where the bit

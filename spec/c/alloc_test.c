@@ -96,9 +96,28 @@ static void without_one_it_is_the_process_s(void **state)
     assert_false(pr_alloc_failed());
 }
 
+/* In the first slab scattered: two strides in a row are rarely the same. */
+static void each_slot_has_a_record_of_its_own(void **state)
+{
+    (void)state;
+    static bool taken[PR_SLAB];
+    uint32_t equal = 0;
+    for (uint32_t slot = 0; slot < PR_SLAB; slot++) {
+        uint32_t at = pr_actor_place(slot);
+        assert_true(at < PR_SLAB && !taken[at]);
+        taken[at] = true;
+        if (slot >= 2)
+            equal += at - pr_actor_place(slot - 1) == pr_actor_place(slot - 1) - pr_actor_place(slot - 2);
+    }
+    assert_in_range(equal, 0, PR_SLAB / 16);
+    for (uint32_t slot = PR_SLAB; slot < 3 * PR_SLAB; slot++)
+        assert_int_equal(pr_actor_place(slot), slot % PR_SLAB);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_it_counts_is_what_there_is),
-                                       cmocka_unit_test(without_one_it_is_the_process_s)};
+                                       cmocka_unit_test(without_one_it_is_the_process_s),
+                                       cmocka_unit_test(each_slot_has_a_record_of_its_own)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
