@@ -137,8 +137,8 @@ typedef struct pr_lua {
     int kept, pages;         /* tables: functions by their handles; pages of selves. See handles.c */
     pr_dispatch dispatch;
     pr_out out;
-    pr_msg *asked;                     /* made by compiled code, for core.ask_made; NULL */
-    double asked_within;               /* seconds; below 0: as usual */
+    pr_msg *asked;           /* made by compiled code, for core.ask_made, which is called next; NULL */
+    double asked_within;     /* seconds; below 0: as usual */
     int numbers;             /* table: ref -> its id as a number, for compiled code */
     uint32_t noted;          /* how many it holds */
     uint64_t segments[2];    /* bits: PR_SEGMENT_BITS and up of refs that Lua has had. LuaJIT needs memory for the first of each */
@@ -375,8 +375,9 @@ int pr_lua_suspend(lua_State *L);
 void pr_lua_stops(pr_actor *a);
 /* The end of a tell that was the last of a burst: lets others have a turn, if Lua can suspend here. Returns true to Lua. */
 int pr_lua_stand_back(lua_State *L);
-/* Seconds at `index` as milliseconds, rounded up; raises unless a number >= 0 (infinity: UINT64_MAX). */
-uint64_t pr_lua_ms(double seconds);   /* rounded up; UINT64_MAX: for ever */
+/* Seconds, 0 or more, as milliseconds, rounded up; infinity: UINT64_MAX. */
+uint64_t pr_lua_ms(double seconds);
+/* The same of those at `index`; raises unless a number >= 0. */
 uint64_t pr_lua_check_ms(lua_State *L, int index, const char *what, int level);
 
 /* --- output (output.c) */

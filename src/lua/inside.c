@@ -4,20 +4,25 @@
  * A call that waits sets running->wait and yields; the worker resumes the coroutine with what it waited for. */
 #include "border.h"
 
+static bool can_yield(lua_State *L, const pr_lua *x)
+{
+    return x->w->running && !x->scanning && !x->deciding && x->blocked == 0 && lua_isyieldable(L);
+}
 
 void pr_lua_check_yieldable(lua_State *L, pr_lua *x, const char *what, int level)
 {
+    if (can_yield(L, x))
+        return;
     if (!x->w->running)
         pr_lua_raise(L, level, "%s: no actor is running here", what);
     if (x->scanning)
         pr_lua_raise(L, level, "%s: the match function of receive cannot wait", what);
     if (x->deciding)
         pr_lua_raise(L, level, "%s: on_failure cannot wait: it decides while a handler may be suspended", what);
-    if (x->blocked > 0 || !lua_isyieldable(L))
-        pr_lua_raise(L, level,
-                     "%s: cannot suspend here, inside a call from C (a table.sort comparator, a gsub callback, a metamethod "
-                     "called from C); call it before or after",
-                     what);
+    pr_lua_raise(L, level,
+                 "%s: cannot suspend here, inside a call from C (a table.sort comparator, a gsub callback, a metamethod "
+                 "called from C); call it before or after",
+                 what);
 }
 
 int pr_lua_suspend(lua_State *L)
@@ -31,8 +36,7 @@ int pr_lua_stand_back(lua_State *L)
     pr_lua *x = pr_lua_here;
     pr_worker *w = x->w;
     w->burst = PR_BURST;
-    if (w->running && !x->scanning && x->blocked == 0 && lua_isyieldable(L) &&
-        pr_actor_wait(w, PR_WAIT_STOOD_BACK, UINT64_MAX))
+    if (can_yield(L, x) && pr_actor_wait(w, PR_WAIT_STOOD_BACK, UINT64_MAX))
         return pr_lua_suspend(L);
     lua_pushboolean(L, 1);
     return 1;
@@ -101,6 +105,10 @@ static int ask(lua_State *L, int from, uint64_t ms)
 {
     pr_lua *x = pr_lua_of(L);
     pr_lua_check_yieldable(L, x, "ask", 2);
+    if (x->asked) {   /* an error came between the two halves of an earlier one */
+        pr_msg_free(&x->w->pool, x->asked);
+        x->asked = NULL;
+    }
     uint64_t target = pr_lua_target(L, x, 1, "ask", 2);
     return send_and_wait(L, x, pr_lua_encode(L, x, from, "message", 2), target, ms);
 }
@@ -116,9 +124,12 @@ static int l_ask(lua_State *L)
 static int l_ask_made(lua_State *L)
 {
     pr_lua *x = pr_lua_here;
-    pr_lua_check_yieldable(L, x, "ask", 2);
     pr_msg *m = x->asked;
     x->asked = NULL;
+    if (!can_yield(L, x)) {
+        pr_msg_free(&x->w->pool, m);
+        pr_lua_check_yieldable(L, x, "ask", 2);
+    }
     return send_and_wait(L, x, m, m->target, x->asked_within < 0 ? usual_ms(x) : pr_lua_ms(x->asked_within));
 }
 
@@ -296,7 +307,8 @@ static int l_chores(lua_State *L)
 void pr_lua_open_inside(lua_State *L, pr_lua *x)
 {
     static const luaL_Reg functions[] = {
-        {"ask", l_ask}, {"ask_within", l_ask_within}, {"ask_made", l_ask_made}, {"resumed", l_resumed}, {"sleep", l_sleep}, {"yield", l_yield}, 
+        {"ask", l_ask}, {"ask_within", l_ask_within}, {"ask_made", l_ask_made}, {"resumed", l_resumed},
+        {"sleep", l_sleep}, {"yield", l_yield},
         {"await", l_await}, {"await_start", l_await_start}, {"self", l_self}, {"parent", l_parent}, {"stop_self", l_stop_self}, {"yieldable", l_yieldable},
         {"check_wait", l_check_wait}, {"block", l_block}, {"chores", l_chores},
         {"become_script", pr_lua_become_script}, {NULL, NULL}};

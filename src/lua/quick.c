@@ -141,8 +141,10 @@ static int made(pr_lua *x, double target, double within, pr_msg *m, uint32_t cou
 {
     if (!m)
         return REFUSED;
-    if (x->asked)   /* a call that could not wait has left it */
-        pr_msg_free(&x->w->pool, x->asked);
+    if (x->asked) {   /* a finalizer's, between the two halves of an ask; or an error came there: l_ask finds it */
+        pr_msg_free(&x->w->pool, m);
+        return REFUSED;
+    }
     m->count = (uint16_t)count;
     m->target = (uint64_t)target;
     x->asked = m;
@@ -323,7 +325,8 @@ typedef struct pr_quick {
 
 void pr_lua_open_quick(lua_State *L, pr_lua *x)
 {
-    static pr_quick quick = {tell_number, tell_string, tell_string_number, tell_out, ask_string_number, ask_out, answer_out, sender_place, spawn, stop_self};
+    static pr_quick quick = {tell_number, tell_string, tell_string_number, tell_out, ask_string_number, ask_out,
+                             answer_out, sender_place, spawn, stop_self};
     static const luaL_Reg functions[] = {{"number_of", l_number_of}, {"stand_back", pr_lua_stand_back}, {"ref_of", l_ref_of},
                                          {"behaviour_number", l_behaviour_number}, {NULL, NULL}};
     lua_newtable(L);
