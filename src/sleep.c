@@ -32,6 +32,7 @@ bool pr_worker_wake(pr_worker *w)
     /* Before the claim: the woken one takes it back at once when it was awake already. */
     atomic_fetch_add_explicit(&w->rt->active, 1, memory_order_seq_cst);
     if (pr_parker_claim(&w->parker)) {
+        PR_SET(w->woken_ns, pr_now_ns());
         pr_parker_notify(&w->parker);
         return true;
     }
@@ -169,8 +170,9 @@ pr_actor *pr_worker_sleep(pr_worker *w)
     uint64_t since_ns = pr_now_ns();
     bool notified = pr_parker_sleep(&w->parker, next_ms >= UINT64_MAX / 1000000 ? UINT64_MAX : next_ms * 1000000);
     atomic_fetch_sub_explicit(&d->sleepers, 1, memory_order_seq_cst);
-    /* A short sleep would have been spared by looking for longer; after a long one, less will do. */
-    bool shortly = notified && pr_now_ns() - since_ns < SHORTLY_NS;
+    /* A short sleep would have been spared by looking for longer; after a long one, less will do. What counts is when it was
+     * woken, not when it was awake: in a virtual machine that may take 50 microseconds, and it would look less and less. */
+    bool shortly = notified && (int64_t)(PR_GET(w->woken_ns) - since_ns) < SHORTLY_NS;
     uint32_t spin = shortly ? 2 * w->spin + 1 : w->spin / 2, least = w->spin_most < PR_SPIN_LEAST ? w->spin_most : PR_SPIN_LEAST;
     w->spin = spin < least ? least : spin > w->spin_most ? w->spin_most : spin;
     if (notified && !counted_out)

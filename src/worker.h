@@ -28,6 +28,7 @@ struct pr_worker {
     _Alignas(64) pr_stack control;            /* control messages, drained first */
     _Atomic(pr_actor *) ended;                /* ended children of parents here, linked by next_free */
     pr_parker parker;
+    _Atomic uint64_t woken_ns;                /* when it was last woken, by the waker's clock; relaxed: a hint */
     _Atomic uint64_t interrupt;               /* whose handler is to end, 0: nobody's; relaxed, a PR_MSG_INTERRUPT follows */
     /* --- others read here */
     _Alignas(64) _Atomic int32_t processor;   /* on which its thread was lately, -1: unknown. Relaxed: a hint. Written when it changes,

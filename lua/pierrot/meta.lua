@@ -199,7 +199,7 @@ local Ref = {}
 ---@field dispatchers? table<string, integer|pierrot.DispatcherOptions> by name; workers, or more. "blocking" has 4 by default
 ---@field control? string path of a Unix socket to listen at, for `pierrot ctl` and `pierrot repl --attach`; mode 0600
 ---@field control_readonly? boolean there, only look; default false
----@field spin? integer looks for work before a worker sleeps; default 64
+---@field spin? integer looks for work before a worker sleeps, at most; default 1024
 
 -- Refs -------------------------------------------------------------------------------------------------------------
 
