@@ -126,6 +126,35 @@ describe("a compiled tell", function()
   end)
 
   -- A state remembers 16,384 (quick.c), then begins anew; places in its table of refs are 1024.
+  it("raises at a table that does not travel, whatever the stack below holds", function()
+    assert.equal("20\n", run [[
+      local pierrot = require "pierrot"
+      local ref = pierrot.spawn(function(_, _, value) return value end)
+      local good, bad = {}, {}
+      for i = 1, 20 do
+        good[i] = { i }
+        bad[i] = i < 5 and { i } or { print }
+      end
+      local function many(values)
+        for i = 1, 20 do ref:tell("x", values[i]) end
+      end
+      local function one(value)
+        return (ref:ask("x", value))
+      end
+      local raised = 0
+      for n = 1, 200 do
+        local turn = n % 20 == 19
+        pierrot.sleep(0)   -- the last call of C, far down
+        local _, _, _, _, told = pcall(pcall, pcall, pcall, pcall, many, turn and bad or good)
+        local ok, err = pcall(function() return one(turn and bad[5] or good[1]) end)
+        if turn and not told and not ok and err:find("cannot send message[2][1]: function", 1, true) then
+          raised = raised + 2
+        end
+      end
+      print(raised)
+    ]])
+  end)
+
   it("finds its way among more refs than it remembers", function()
     assert.equal("40000 each its own\n", run [[
       local pierrot = require "pierrot"

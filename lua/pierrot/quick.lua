@@ -32,12 +32,11 @@ typedef struct pr_quick {
 } pr_quick;
 ]]
 
-local NIL, FALSE, TRUE, NUMBER, STRING, REF, BLOB = 0, 1, 2, 3, 4, 5, 6    -- enum pr_tag
-local SENT, ENOUGH = 0, 2                                                  -- quick.c
+local NIL, FALSE, TRUE, NUMBER, STRING, REF = 0, 1, 2, 3, 4, 5    -- enum pr_tag
+local SENT, ENOUGH = 0, 2                                         -- quick.c
 
--- refs: the table of refs by place; metatables: those that travel; ask, ask_within: the C function's way; finish: what
--- they end with.
-return function(core, refs, metatables, core_ask, core_ask_within, finish)
+-- refs: the table of refs by place; core_ask, core_ask_within: the C function's way; finish: what they end with.
+return function(core, refs, core_ask, core_ask_within, finish)
   local type, select, pcall, tonumber = type, select, pcall, tonumber
   local MOST_BYTES = core.message_limit and core.message_limit / 4 or 1e9
   local core_tell, core_sender, core_answer = core.tell, core.sender, core.dispatch.answer
@@ -54,7 +53,7 @@ return function(core, refs, metatables, core_ask, core_ask_within, finish)
   local core_spawn, core_stop, ref_of = core.spawn, core.stop_self, quick.ref_of
   local newest, newest_number = false, 0   -- who has been spawned last by compiled code: mostly told something next
   local out = ffi.cast("pr_out *", quick.out)
-  local encoder = buffer.new { metatable = metatables }   -- core has its own
+  local encoder = buffer.new()   -- core has its own
   local reset, encode, encoded = encoder.reset, encoder.encode, encoder.ref
 
   local compiling = false
@@ -82,7 +81,9 @@ return function(core, refs, metatables, core_ask, core_ask_within, finish)
     return number_of(ref)
   end
 
-  -- Puts a value into `out`; false: it does not go this way. At most one table, after the others: there is one encoder.
+  -- Puts a value into `out`; false: it does not go this way. No table does: at one that holds what does not travel,
+  -- LuaJIT's encoder raises, and in a trace its message overwrites the stack where the last call of C ended: maybe
+  -- another function's frame.
   local function put(i, value)
     local t = type(value)
     if t == "number" then
@@ -102,21 +103,6 @@ return function(core, refs, metatables, core_ask, core_ask_within, finish)
       end
       out.tag[i] = REF
       out.number[i] = number
-    elseif t == "table" then
-      if out.mixed > 0 then   -- there may be shared values in it: see codec.c
-        return false
-      end
-      reset(encoder)
-      if not pcall(encode, encoder, value) then
-        return false
-      end
-      local bytes, length = encoded(encoder)
-      if length > MOST_BYTES then
-        return false
-      end
-      out.tag[i] = BLOB
-      out.bytes[i] = bytes
-      out.length[i] = length
     elseif t == "nil" then
       out.tag[i] = NIL
     elseif t == "boolean" then
@@ -127,16 +113,9 @@ return function(core, refs, metatables, core_ask, core_ask_within, finish)
     return true
   end
 
-  -- All of one to three values. At most one table, and that one last.
+  -- All of one to three values.
   local function put_all(n, first, second, third)
-    if n == 1 then
-      return put(0, first)
-    elseif n == 2 then
-      return type(first) ~= "table" and put(0, first) and put(1, second)
-    elseif n == 3 then
-      return type(first) ~= "table" and type(second) ~= "table" and put(0, first) and put(1, second) and put(2, third)
-    end
-    return false
+    return n >= 1 and n <= 3 and put(0, first) and (n < 2 or put(1, second)) and (n < 3 or put(2, third))
   end
 
   local function sent(result)
