@@ -342,3 +342,49 @@ describe("a compiled ask", function()
     ]])
   end)
 end)
+
+-- In the loop's own traces tables are encoded there (recorder.lua, from_loop): one that does not travel raises inside of it.
+describe("a hot handler's table that cannot travel", function()
+  it("is refused, and nothing else is lost by it", function()
+    assert.equal("ok 8000 250 250\n", (run([[
+      local pierrot = require "pierrot"
+      local Sink = { start = function(self) self.n = 0 end, receive = function(self, t) self.n = self.n + 1 return t end,
+        on = { total = function(self) return self.n end } }
+      local function nest(depth, send, sink, value)
+        local kept = depth * 3
+        if depth == 0 then return send(sink, value) end
+        local result = nest(depth - 1, send, sink, value)
+        assert(kept == depth * 3)
+        return result
+      end
+      local Worker = { start = function(self, sink) self.sink, self.told, self.asked = sink, 0, 0 end,
+        on = {
+          tell = function(self, i, odd)
+            local ok, err = pcall(nest, i % 5, self.sink.tell, self.sink, { i, odd and print or i })
+            if not ok then
+              assert(odd and err:find "cannot send message%[1%]", err)
+              self.told = self.told + 1
+            end
+          end,
+          ask = function(self, i, odd)
+            local ok, value = pcall(nest, i % 5, self.sink.ask, self.sink, { i, odd and print or i })
+            if ok then
+              assert(value[1] == i)
+            else
+              assert(odd and value:find "cannot send message%[1%]", value)
+              self.asked = self.asked + 1
+            end
+          end,
+          refused = function(self) return self.told, self.asked end,
+        } }
+      local sink = pierrot.spawn { Sink, worker = "here" }
+      local worker = pierrot.spawn { Worker, sink, restart = "temporary", worker = "here" }
+      for i = 1, 8500 do
+        local odd = i % 17 == 0
+        worker:tell(i % 2 == 0 and "tell" or "ask", i, odd)
+      end
+      local told, asked = worker:ask_within(20, "refused")
+      print("ok", sink:ask "total", told, asked)
+    ]]):gsub("\t", " ")))
+  end)
+end)

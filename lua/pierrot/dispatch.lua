@@ -152,7 +152,8 @@ return function(dispatch, refs, metatables, answer, strike)
     return
   end
 
-  recorder.watch(loop)
+  recorder.loop(loop)
+  recorder.watch(loop, "compiling")
   recorder.on_flush(dispatch.warm)
   dispatch.install(loop, refs, shape, builders, maker, plain_maker)
   dispatch.warm()

@@ -76,7 +76,7 @@ if inside then
   for i = 1, core.dispatch.ref_places do
     refs[i] = false
   end
-  local quick = require "pierrot.quick"(core, refs, pierrot.ask, pierrot.ask_within, finish)
+  local quick = require "pierrot.quick"(core, refs, travelling, pierrot.ask, pierrot.ask_within, finish)
   pierrot.tell, pierrot.sender, pierrot.ask, pierrot.ask_within = quick.tell, quick.sender, quick.ask, quick.ask_within
   spawn_quick, stop_self = quick.spawn, quick.stop_self
   require "pierrot.dispatch"(core.dispatch, refs, travelling, quick.answer,

@@ -32,11 +32,12 @@ typedef struct pr_quick {
 } pr_quick;
 ]]
 
-local NIL, FALSE, TRUE, NUMBER, STRING, REF = 0, 1, 2, 3, 4, 5    -- enum pr_tag
-local SENT, ENOUGH = 0, 2                                         -- quick.c
+local NIL, FALSE, TRUE, NUMBER, STRING, REF, BLOB = 0, 1, 2, 3, 4, 5, 6    -- enum pr_tag
+local SENT, ENOUGH = 0, 2                                                  -- quick.c
 
--- refs: the table of refs by place; core_ask, core_ask_within: the C function's way; finish: what they end with.
-return function(core, refs, core_ask, core_ask_within, finish)
+-- refs: the table of refs by place; metatables: those that travel; core_ask, core_ask_within: the C function's way;
+-- finish: what they end with.
+return function(core, refs, metatables, core_ask, core_ask_within, finish)
   local type, select, pcall, tonumber = type, select, pcall, tonumber
   local MOST_BYTES = core.message_limit and core.message_limit / 4 or 1e9
   local core_tell, core_sender, core_answer = core.tell, core.sender, core.dispatch.answer
@@ -53,10 +54,10 @@ return function(core, refs, core_ask, core_ask_within, finish)
   local core_spawn, core_stop, ref_of = core.spawn, core.stop_self, quick.ref_of
   local newest, newest_number = false, 0   -- who has been spawned last by compiled code: mostly told something next
   local out = ffi.cast("pr_out *", quick.out)
-  local encoder = buffer.new()   -- core has its own
+  local encoder = buffer.new { metatable = metatables }   -- core has its own
   local reset, encode, encoded = encoder.reset, encoder.encode, encoder.ref
 
-  local compiling = false
+  local compiling, from_loop = false, false
 
   local SHORT, LONG = ffi.typeof "uint32_t *", ffi.typeof "uint64_t *"
   local draw = 1
@@ -81,9 +82,9 @@ return function(core, refs, core_ask, core_ask_within, finish)
     return number_of(ref)
   end
 
-  -- Puts a value into `out`; false: it does not go this way. No table does: at one that holds what does not travel,
-  -- LuaJIT's encoder raises, and in a trace its message overwrites the stack where the last call of C ended: maybe
-  -- another function's frame.
+  -- Puts a value into `out`; false: it does not go this way. At most one table, after the others: there is one encoder.
+  -- At a table that holds what does not travel the encoder raises, and in a trace LuaJIT's message overwrites the stack
+  -- where the last call of C ended: maybe another function's frame. So tables only where a trace restores all frames.
   local function put(i, value)
     local t = type(value)
     if t == "number" then
@@ -103,6 +104,21 @@ return function(core, refs, core_ask, core_ask_within, finish)
       end
       out.tag[i] = REF
       out.number[i] = number
+    elseif t == "table" then
+      if not from_loop or out.mixed > 0 then   -- mixed: there may be shared values in it, see codec.c
+        return false
+      end
+      reset(encoder)
+      if not pcall(encode, encoder, value) then
+        return false
+      end
+      local bytes, length = encoded(encoder)
+      if length > MOST_BYTES then
+        return false
+      end
+      out.tag[i] = BLOB
+      out.bytes[i] = bytes
+      out.length[i] = length
     elseif t == "nil" then
       out.tag[i] = NIL
     elseif t == "boolean" then
@@ -113,9 +129,16 @@ return function(core, refs, core_ask, core_ask_within, finish)
     return true
   end
 
-  -- All of one to three values.
+  -- All of one to three values. At most one table, and that one last.
   local function put_all(n, first, second, third)
-    return n >= 1 and n <= 3 and put(0, first) and (n < 2 or put(1, second)) and (n < 3 or put(2, third))
+    if n == 1 then
+      return put(0, first)
+    elseif n == 2 then
+      return type(first) ~= "table" and put(0, first) and put(1, second)
+    elseif n == 3 then
+      return type(first) ~= "table" and type(second) ~= "table" and put(0, first) and put(1, second) and put(2, third)
+    end
+    return false
   end
 
   local function sent(result)
@@ -278,13 +301,14 @@ return function(core, refs, core_ask, core_ask_within, finish)
     return results(core_stop(reason))
   end
 
-  recorder.watch(tell)
-  recorder.watch(ask)
-  recorder.watch(ask_within)
-  recorder.watch(sender)
-  recorder.watch(answer)
-  recorder.watch(spawn)
-  recorder.watch(stop_self)
+  recorder.watch(put, "from_loop")
+  recorder.watch(tell, "compiling")
+  recorder.watch(ask, "compiling")
+  recorder.watch(ask_within, "compiling")
+  recorder.watch(sender, "compiling")
+  recorder.watch(answer, "compiling")
+  recorder.watch(spawn, "compiling")
+  recorder.watch(stop_self, "compiling")
   return { tell = tell, ask = ask, ask_within = ask_within, sender = sender, answer = answer, spawn = spawn,
            stop_self = stop_self }
 end
