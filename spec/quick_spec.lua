@@ -125,7 +125,6 @@ describe("a compiled tell", function()
     ]]):gsub("\t", " ")))
   end)
 
-  -- A state remembers 16,384 (quick.c), then begins anew; places in its table of refs are 1024.
   it("raises at a table that does not travel, whatever the stack below holds", function()
     assert.equal("20\n", run [[
       local pierrot = require "pierrot"
@@ -155,6 +154,7 @@ describe("a compiled tell", function()
     ]])
   end)
 
+  -- A state remembers 16,384 (quick.c), then begins anew; places in its table of refs are 1024.
   it("finds its way among more refs than it remembers", function()
     assert.equal("40000 each its own\n", run [[
       local pierrot = require "pierrot"
@@ -296,7 +296,6 @@ describe("a compiled ask", function()
       local Server = { start = function(self) self.n = 0 end, receive = function(self, n) self.n = self.n + 1 return n end,
         on = { total = function(self) return self.n end } }
       local server = pierrot.spawn(Server)
-      local inside = false
       local function hot(from, to)
         for i = from, to do assert(server:ask(i) == i) end
       end

@@ -23,6 +23,9 @@
  * in the list `late`. The cursor never moves back and never passes a timer of the wheel, hence
  * `due_ms < cursor_ms` says exactly who is there, and they are due before all others.
  *
+ * Timers whose time has not begun stand in the list `later`, with how long they are to take in `due_ms`; nothing else knows of
+ * them.
+ *
  * `wake_ms` is not later than any armed timer's due time. It is a bound and not exact, because
  * nobody searches the next timer when the first one is cancelled.
  */

@@ -1,4 +1,4 @@
-/* tell, the reply of a handler, and sender, from compiled code. A C function of Lua's kind ends a trace; a function
+/* tell, ask, the reply of a handler, sender, spawn and stop, from compiled code. A C function of Lua's kind ends a trace; a function
  * called through the FFI does not. So where LuaJIT has compiled such a call, the trace calls these, by pointer;
  * lua/pierrot/quick.lua has the other half. They use nothing of Lua, and run on a worker's thread only. */
 #include "border.h"
